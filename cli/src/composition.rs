@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
-use ingest::{Ingest, serve_events};
+use ingest::{Ingest, SocketMode, serve_with_socket};
 use ports::clock::SharedClock;
 use ports::queue::run::RunId;
 use ports::reread::Reread;
+use process::config::ConfigError;
 use process::config::backend::Backend;
 use process::requests::OpenRequests;
 use search::follower;
@@ -27,18 +28,19 @@ pub(crate) struct Composition {
     /// The address at which ingest accepts events.
     pub(crate) address: SocketAddr,
     accepting: watch::Sender<bool>,
-    ingest: JoinHandle<()>,
+    ingest: JoinHandle<Result<(), ConfigError>>,
     working: watch::Sender<bool>,
     workers: JoinSet<()>,
 }
 
 impl Composition {
-    /// Starts everything on an open backend. If `index` is a file, the search index in it follows the
+    /// Starts everything on an open backend. Without `secrets` no request is accepted, without `socket` no
+    /// connection is opened. If `index` is a file, the search index in it follows the
     /// archive.
     pub(crate) fn start(
         backend: &Backend,
         listener: TcpListener,
-        secrets: Arc<Reread<SigningSecrets>>,
+        (secrets, socket): (Option<Arc<Reread<SigningSecrets>>>, Option<SocketMode>),
         clock: &SharedClock,
         mut work: WorkSettings,
         index: Option<PathBuf>,
@@ -54,7 +56,8 @@ impl Composition {
             open_requests: open_requests.clone(),
             run: Some(RunId::begin()),
         };
-        let ingest = tokio::spawn(serve_events(listener, ingest, wait_until_true(no_more_requests)));
+        let ingest =
+            tokio::spawn(serve_with_socket(listener, ingest, socket, wait_until_true(no_more_requests)));
 
         let (working, no_more_jobs) = watch::channel(false);
         work.search_index.clone_from(&index);
@@ -85,7 +88,11 @@ impl Composition {
     /// Resolves when a task ends that should have continued. The process must not run without it.
     pub(crate) async fn wait_for_failure(&mut self) -> anyhow::Error {
         let ended = tokio::select! {
-            ended = &mut self.ingest => ended,
+            ended = &mut self.ingest => match ended {
+                Ok(Err(error)) => return error.into(),
+                Ok(Ok(())) => Ok(()),
+                Err(error) => Err(error),
+            },
             Some(ended) = self.workers.join_next() => ended,
         };
         let outcome = ended.err().filter(JoinError::is_panic).map_or("ended by itself", |_| "crashed");
@@ -196,7 +203,7 @@ mod tests {
         let secrets = SigningSecrets::parse(&SecretString::from("x".repeat(32))).unwrap();
         let ingest = TowerToHyperService::new(ingest::router(Ingest {
             queue: fixture.backend.queue(),
-            secrets: Arc::new(Reread::fixed(secrets.clone())),
+            secrets: Some(Arc::new(Reread::fixed(secrets.clone()))),
             clock: ManualClock::starting_at(TimestampMs(NOW_S * 1_000)),
             limits: ingest::IngestLimits::default(),
             open_requests: OpenRequests::default(),

@@ -4,11 +4,13 @@ use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ingest::SocketMode;
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::socket::{SocketArgs, socket_api};
 use process::config::viewer::ViewerArgs;
-use process::config::{self, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
+use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
 use process::telemetry::{self, listener};
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
@@ -32,6 +34,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     listen: ListenArgs,
     #[command(flatten)]
+    socket: SocketArgs,
+    #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
     index: IndexArgs,
@@ -50,7 +54,11 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         if let Some(warning) = config::settings_warning() {
             tracing::warn!("{warning}");
         }
-        let secrets = config::signing_secrets_with_rereads().await?;
+        let secrets = config::optional_signing_secrets().await?;
+        let socket = socket_api(&args.work.slack)?;
+        if secrets.is_none() && socket.is_none() {
+            return Err(ConfigError::NoSigningSecret.into());
+        }
         let hidden = [
             Some(args.backend.data.data.clone()),
             index_folder(&args.index, &args.backend).ok(),
@@ -59,13 +67,16 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let hidden = hidden.into_iter().flatten().collect();
         let work = WorkSettings::read(&args.work).await?.with_processor(&args.work, hidden).await?;
         work.check_existence()?;
-        serve(args, secrets, work, endpoint, out).await
+        let connections = args.socket.socket_connections;
+        let web = Some(Arc::clone(&work.web));
+        let socket = socket.map(|api| SocketMode { api, web, connections });
+        serve(args, (secrets, socket), work, endpoint, out).await
     })
 }
 
 async fn serve(
     args: &UpArgs,
-    secrets: Arc<Reread<SigningSecrets>>,
+    (secrets, socket): (Option<Arc<Reread<SigningSecrets>>>, Option<SocketMode>),
     work: WorkSettings,
     endpoint: Option<ViewerEndpoint>,
     out: &mut dyn Write,
@@ -106,11 +117,12 @@ async fn serve(
         }
         None => None,
     };
-    let mut composition = Composition::start(&backend, listener, secrets, &clock, work, index)?;
+    let in_socket_mode = socket.is_some();
+    let mut composition = Composition::start(&backend, listener, (secrets, socket), &clock, work, index)?;
     let address = composition.address;
     tracing::info!(%address, backend = %args.backend, "listening");
     if io::stdout().is_terminal() {
-        banner(out, address, &args.backend, channels)?;
+        banner(out, address, in_socket_mode, &args.backend, channels)?;
     } else {
         tracing::info!("{CONSENT}");
     }
@@ -146,8 +158,24 @@ fn channels_step(work: &WorkSettings) -> &'static str {
     }
 }
 
-fn banner(out: &mut dyn Write, address: SocketAddr, backend: &BackendArgs, channels: &str) -> io::Result<()> {
+fn banner(
+    out: &mut dyn Write,
+    address: SocketAddr,
+    in_socket_mode: bool,
+    backend: &BackendArgs,
+    channels: &str,
+) -> io::Result<()> {
     let typed = backend.selecting_flag();
+    if in_socket_mode {
+        writeln!(
+            out,
+            "\nAnnalist opens connections to Slack (Socket Mode) and keeps its events in {backend}.\n\n  \
+             1. {channels}\n\n\
+             {CONSENT}.\n\n\
+             In another terminal: `annalist status {typed}`. Ctrl-C stops it after it has finished current work.\n"
+        )?;
+        return out.flush();
+    }
     writeln!(
         out,
         "\nAnnalist takes Slack's events at http://{address}/slack/events and keeps them in {backend}.\n\n  \

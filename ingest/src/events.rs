@@ -12,6 +12,7 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use ports::queue::job::MAX_EVENT_BYTES;
 use ports::queue::route::{Route, route_in_run, route_unreadable};
+use ports::queue::run::RunId;
 use ports::queue::{Outgoing, QueueError};
 use serde_json::value::RawValue;
 use slack::catalogue::APP_RATE_LIMITED;
@@ -44,6 +45,9 @@ pub(crate) struct Endpoint {
     pub(crate) ingest: Ingest,
     pub(crate) not_ready: LogThrottle,
     pub(crate) refused_times: Arc<RefusedTimes>,
+    /// The connections of Socket Mode, if it is on.
+    #[cfg(feature = "socket")]
+    pub(crate) presence: Option<Arc<std::sync::Mutex<crate::socket::Presence>>>,
     in_flight: Semaphore,
     large_bodies: Semaphore,
     counters: Counters,
@@ -62,6 +66,8 @@ impl Endpoint {
             large_bodies: Semaphore::new(ingest.limits.large_bodies.min(Semaphore::MAX_PERMITS)),
             refused_times: Arc::new(RefusedTimes::new(Arc::clone(&ingest.queue), ingest.limits.enqueue)),
             ingest,
+            #[cfg(feature = "socket")]
+            presence: None,
             counters: Counters::register(),
             not_ready: LogThrottle::new(),
             refused: Refused::LABELS.map(|_| LogThrottle::once_a_minute()),
@@ -107,8 +113,10 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
     // Before the signature is verified, so that shedding a request costs almost nothing, except for a last
     // retry.
     let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
-        let secrets = endpoint.ingest.secrets.last();
-        if is_last_retry(&head.headers) && endpoint.verify_with(&secrets, &head.headers, &body).is_ok() {
+        let secrets = endpoint.ingest.secrets.as_ref().map(|secrets| secrets.last());
+        let is_signed =
+            secrets.is_some_and(|secrets| endpoint.verify_with(&secrets, &head.headers, &body).is_ok());
+        if is_last_retry(&head.headers) && is_signed {
             endpoint.record_refused(missing_event(&head.headers, &body)).await;
         }
         return endpoint.answer(endpoint.shed("too many at once").into());
@@ -144,11 +152,23 @@ impl Endpoint {
         if is_ssl_check_form(&body) {
             return EventOutcome::SslCheck.into();
         }
-        let sends = match self.route(&body, is_retry) {
+        let run = self.ingest.run.as_ref().filter(|_| !is_retry);
+        let given_up = is_last_retry(headers).then(|| missing_event(headers, &body)).flatten();
+        self.accept(body, run, given_up).await
+    }
+
+    /// Puts the event of an authentic body on the queue, and answers once it is durable. A retried event has no
+    /// run: ingest may not have been running when it happened. `given_up` is missing if the queue fails.
+    async fn accept(
+        &self,
+        body: Bytes,
+        run: Option<&RunId>,
+        given_up: Option<(TeamId, Ts)>,
+    ) -> EventResponse {
+        let sends = match self.route(&body, run) {
             Ok(sends) => sends,
             Err(answer) => return answer,
         };
-        let given_up = is_last_retry(headers).then(|| missing_event(headers, &body)).flatten();
         // The job is a copy, so the body's buffer is freed while the queue stores the job.
         drop(body);
         match self.enqueue(sends.messages).await {
@@ -167,12 +187,13 @@ impl Endpoint {
 
     /// Verifies the signature, once more with the secrets that were read again if it fits none.
     async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
-        let secrets = self.ingest.secrets.fresh().await;
+        let Some(source) = &self.ingest.secrets else { return Err(Refused::Mismatch) };
+        let secrets = source.fresh().await;
         let verdict = self.verify_with(&secrets, headers, body);
         if verdict != Err(Refused::Mismatch) {
             return verdict;
         }
-        let newer = self.ingest.secrets.reread().await;
+        let newer = source.reread().await;
         if Arc::ptr_eq(&secrets, &newer) { verdict } else { self.verify_with(&newer, headers, body) }
     }
 
@@ -203,9 +224,8 @@ impl Endpoint {
         }
     }
 
-    /// The jobs of a signed body, or the response if it has none. A retried event does not extend the run:
-    /// ingest may not have been running when the event happened.
-    fn route(&self, body: &[u8], is_retry: bool) -> Result<Sends, EventResponse> {
+    /// The jobs of an authentic body, or the response if it has none.
+    fn route(&self, body: &[u8], run: Option<&RunId>) -> Result<Sends, EventResponse> {
         let malformed = |error: &dyn std::fmt::Display| {
             if let Some(left_out) = self.malformed.permit_line(self.ingest.clock.now()) {
                 tracing::warn!(%error, left_out, "a signed body is not an event envelope");
@@ -234,7 +254,6 @@ impl Endpoint {
             }
             Some(_) | None => EventOutcome::Stored,
         };
-        let run = self.ingest.run.as_ref().filter(|_| !is_retry);
         match route_in_run(run, &envelope, text) {
             (Route::Queues(messages), accepted) => Ok(Sends { messages, accepted, outcome }),
             (Route::DirectMessage, _) => Err(EventOutcome::DirectMessage.into()),
@@ -271,6 +290,47 @@ struct Sends {
     accepted: Option<(TeamId, Ts)>,
     /// The outcome of the request once the messages are durable.
     outcome: EventOutcome,
+}
+
+/// An event that a connection of Socket Mode received.
+#[cfg(feature = "socket")]
+pub(crate) struct SocketEvent {
+    /// The bytes of the payload.
+    pub(crate) body: Bytes,
+    /// The run of the ready connections.
+    pub(crate) run: Option<RunId>,
+    /// 0 at Slack's first attempt.
+    pub(crate) retry_attempt: u32,
+    pub(crate) retry_reason: String,
+    /// The current second by Slack's clock, if it is known.
+    pub(crate) received_at: Option<Ts>,
+}
+
+#[cfg(feature = "socket")]
+impl Endpoint {
+    /// Puts the event of a connection on the queue. TLS and the ticket prove that Slack sent it.
+    pub(crate) async fn accept_from_socket(&self, event: SocketEvent) -> EventOutcome {
+        let SocketEvent { body, run, retry_attempt, retry_reason, received_at } = event;
+        let _open = self.ingest.open_requests.open();
+        let began = Instant::now();
+        let is_retry = retry_attempt > 0;
+        if is_retry {
+            self.counters.count_retry(&retry_reason);
+        }
+        // A body that is too large is acked, so that Slack does not repeat it.
+        let missing = || refused::missing_event_at(received_at.as_ref()?, &body);
+        let is_last = retry_attempt >= LAST_RETRY;
+        let given_up = (is_last || body.len() > MAX_EVENT_BYTES).then(missing).flatten();
+        let outcome = if body.len() > MAX_EVENT_BYTES {
+            self.record_refused(given_up).await;
+            EventOutcome::TooLarge
+        } else {
+            self.accept(body, run.as_ref().filter(|_| !is_retry), given_up).await.outcome
+        };
+        self.counters.count_outcome(outcome);
+        self.counters.record_duration(began.elapsed());
+        outcome
+    }
 }
 
 /// A header that must occur once. A duplicate header, or a value that is not text, counts as malformed, not

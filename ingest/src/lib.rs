@@ -3,7 +3,8 @@
 //!
 //! * [`router`] is the complete ingest as an [`axum::Router`], independent of any listener.
 //! * [`serve`] serves a router on a TCP listener; `lambda::serve` serves it to Lambda.
-//! * [`serve_events`] serves the complete ingest on a TCP listener, and drains it.
+//! * [`serve_events`] serves the complete ingest on a TCP listener, and drains it; `serve_with_socket` also keeps
+//!   connections of Socket Mode open.
 
 mod answer;
 mod body;
@@ -16,10 +17,14 @@ pub mod lambda;
 mod limits;
 mod refused;
 mod server;
+#[cfg(feature = "socket")]
+mod socket;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
+#[cfg(feature = "socket")]
+use std::sync::Mutex;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -27,14 +32,20 @@ use ports::clock::SharedClock;
 use ports::queue::Queue;
 use ports::queue::run::RunId;
 use ports::reread::Reread;
+#[cfg(feature = "socket")]
+use process::config::ConfigError;
 use process::requests::OpenRequests;
 use process::telemetry::throttle;
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
+#[cfg(feature = "socket")]
+use tokio::sync::watch;
 
 pub use limits::IngestLimits;
 pub use server::serve;
 pub use slack::EVENTS_PATH;
+#[cfg(feature = "socket")]
+pub use socket::SocketMode;
 
 /// The path where a load balancer checks whether ingest can accept an event now.
 const READY_PATH: &str = "/readyz";
@@ -44,8 +55,9 @@ const READY_PATH: &str = "/readyz";
 pub struct Ingest {
     /// The queue that stores events before they are acknowledged.
     pub queue: Arc<dyn Queue>,
-    /// The secrets that verify the signature of a request.
-    pub secrets: Arc<Reread<SigningSecrets>>,
+    /// The secrets that verify the signature of a request. Without them no request is accepted: events arrive
+    /// over Socket Mode alone.
+    pub secrets: Option<Arc<Reread<SigningSecrets>>>,
     /// The clock that determines the age of a signature.
     pub clock: SharedClock,
     /// Resource limits of requests.
@@ -72,9 +84,52 @@ pub async fn serve_events(listener: TcpListener, ingest: Ingest, shutdown: impl 
     endpoint.refused_times.drain().await;
 }
 
+/// The same, with connections of Socket Mode as a second way in, if there is `socket`.
+///
+/// # Errors
+/// If Slack refuses the app-level token at the start.
+#[cfg(feature = "socket")]
+pub async fn serve_with_socket(
+    listener: TcpListener,
+    ingest: Ingest,
+    socket: Option<SocketMode>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ConfigError> {
+    let Some(mode) = socket else {
+        serve_events(listener, ingest, shutdown).await;
+        return Ok(());
+    };
+    let presence = Arc::new(Mutex::new(socket::Presence::new()));
+    let mut endpoint = events::Endpoint::new(ingest);
+    endpoint.presence = Some(Arc::clone(&presence));
+    let endpoint = Arc::new(endpoint);
+    let (stop, mut ending) = watch::channel(false);
+    let connecting = async {
+        let ended = socket::run(Arc::clone(&endpoint), mode, presence, stop.subscribe()).await;
+        stop.send_replace(true);
+        ended
+    };
+    let mut drained = stop.subscribe();
+    let serving = serve(listener, router_of(Arc::clone(&endpoint)), socket::stopped(&mut drained));
+    let stopping = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = socket::stopped(&mut ending) => {}
+        }
+        stop.send_replace(true);
+    };
+    let (ended, (), ()) = tokio::join!(connecting, serving, stopping);
+    endpoint.refused_times.drain().await;
+    ended
+}
+
 fn router_of(endpoint: Arc<events::Endpoint>) -> Router {
-    Router::new()
-        .route(EVENTS_PATH, post(events::receive))
+    let router = if endpoint.ingest.secrets.is_some() {
+        Router::new().route(EVENTS_PATH, post(events::receive))
+    } else {
+        Router::new()
+    };
+    router
         .route("/healthz", get(health::health_check))
         .route(READY_PATH, get(health::readiness_check))
         .with_state(endpoint)

@@ -53,6 +53,11 @@ const LATEST_DELIVERY_MICROS: i64 = 26 * 3_600 * 1_000_000;
 /// The event's own time is missing from the archive. If the event has no time, or one that is not plausible
 /// for this request, the second in which Slack signed the request replaces it.
 pub(crate) fn missing_event(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)> {
+    missing_event_at(&Ts::parse(&format!("{signed_s}.000000")).ok()?, body)
+}
+
+/// The same for an event that Slack sent in this second.
+pub(crate) fn missing_event_at(signed: &Ts, body: &[u8]) -> Option<(TeamId, Ts)> {
     let envelope = Envelope::peek(body).ok()?;
     if matches!(envelope.kind.as_deref(), Some("url_verification" | "ssl_check")) {
         return None;
@@ -61,13 +66,12 @@ pub(crate) fn missing_event(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)>
     if route(&envelope, std::str::from_utf8(body).ok()?) == Route::DirectMessage {
         return None;
     }
-    let signed = Ts::parse(&format!("{signed_s}.000000")).ok()?;
     let event = envelope.event.map(EventHeader::read).unwrap_or_default();
     let happened = event_time(&envelope, &event);
     let delivered_after = |happened: &Ts| signed.micros() - happened.micros();
     // The signing time has no fraction, so an event within the same second may appear to be later.
     let credible = |happened: &Ts| (-1_000_000..=LATEST_DELIVERY_MICROS).contains(&delivered_after(happened));
-    Some((team, happened.filter(credible).unwrap_or(signed)))
+    Some((team, happened.filter(credible).unwrap_or_else(|| signed.clone())))
 }
 
 /// The times of refused requests that have not been reported to workers.
@@ -118,6 +122,12 @@ impl RefusedTimes {
             None if has_room => drop(accepted.insert(team, at)),
             Some(_) | None => {}
         }
+    }
+
+    /// The workspaces of accepted events.
+    #[cfg(feature = "socket")]
+    pub(crate) fn accepted_teams(&self) -> std::collections::BTreeSet<TeamId> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     /// When a gap that contains this time starts: at the last event that was accepted before it.

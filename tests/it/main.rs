@@ -32,6 +32,7 @@ mod responder;
 mod search;
 mod secrets;
 mod settings_file;
+mod socket;
 mod sync;
 mod versions;
 mod view;

@@ -32,8 +32,9 @@ const POLL_INTERVAL_WITHOUT_PROMPT: Duration = Duration::from_secs(3_600);
 /// The flags that configure the workers; each is also an environment variable.
 #[derive(Debug, Clone, clap::Args)]
 pub struct WorkArgs {
+    /// The address of Slack's Web API.
     #[command(flatten)]
-    slack: SlackArgs,
+    pub slack: SlackArgs,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]

@@ -40,10 +40,18 @@ impl Sightings {
         if clock == version::zero() {
             return;
         }
+        self.note_span(event.team.clone(), run, RunSpan::from_event(clock));
+    }
+
+    /// Records that a run was active.
+    pub(crate) fn note_span(&self, team: TeamId, run: RunId, span: RunSpan) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.entry((event.team.clone(), run))
-            .and_modify(|seen| seen.include(&clock))
-            .or_insert_with(|| RunSpan::from_event(clock));
+        seen.entry((team, run))
+            .and_modify(|seen| {
+                seen.include(&span.first);
+                seen.include(&span.last);
+            })
+            .or_insert(span);
     }
 }
 

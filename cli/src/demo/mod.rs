@@ -138,7 +138,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let mut composition = Composition::start(
         &backend,
         listener,
-        Arc::new(Reread::fixed(secrets.clone())),
+        (Some(Arc::new(Reread::fixed(secrets.clone()))), None),
         &clock,
         work,
         index,

@@ -6,12 +6,18 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use clap::{CommandFactory, Parser};
-use ingest::{Ingest, IngestLimits, serve_events};
+#[cfg(feature = "socket")]
+use ingest::SocketMode;
+use ingest::{Ingest, IngestLimits};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
 use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::{self, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
+#[cfg(feature = "socket")]
+use process::config::slack::SlackArgs;
+#[cfg(feature = "socket")]
+use process::config::socket::{SocketArgs, socket_api};
+use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
 use process::failure;
 use process::requests::OpenRequests;
 use process::telemetry::{self, listener};
@@ -29,6 +35,12 @@ struct IngestCommand {
     listen: ListenArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
+    #[cfg(feature = "socket")]
+    #[command(flatten)]
+    slack: SlackArgs,
+    #[cfg(feature = "socket")]
+    #[command(flatten)]
+    socket: SocketArgs,
 }
 
 #[tokio::main]
@@ -38,13 +50,25 @@ async fn main() -> ExitCode {
 
 async fn start() -> anyhow::Result<()> {
     let command = config::parse::<IngestCommand>(IngestCommand::command(), std::env::args_os())?;
-    let secrets = config::signing_secrets_with_rereads().await?;
+    config::lambda::refuse_app_token()?;
+    let secrets = config::optional_signing_secrets().await?;
     telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]
     if config::lambda::on_lambda() {
-        return as_function(command, secrets).await;
+        return as_function(command, secrets.ok_or(ConfigError::NoSigningSecret)?).await;
     }
-    run(command, secrets).await
+    #[cfg(feature = "socket")]
+    let socket = socket_api(&command.slack)?.map(|api| SocketMode {
+        api,
+        web: None,
+        connections: command.socket.socket_connections,
+    });
+    #[cfg(not(feature = "socket"))]
+    let socket: Option<()> = None;
+    if secrets.is_none() && socket.is_none() {
+        return Err(ConfigError::NoSigningSecret.into());
+    }
+    run(command, secrets, socket).await
 }
 
 /// Serves Lambda instead of a port. The queue is not checked at startup: a function cannot report an error
@@ -56,7 +80,7 @@ async fn as_function(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
     let router = ingest::router(Ingest {
         queue: backend.queue(),
-        secrets,
+        secrets: Some(secrets),
         clock: Arc::clone(&clock),
         limits: IngestLimits::default(),
         open_requests: OpenRequests::default(),
@@ -65,7 +89,12 @@ async fn as_function(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>
     ingest::lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
 }
 
-async fn run(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>>) -> anyhow::Result<()> {
+async fn run(
+    command: IngestCommand,
+    secrets: Option<Arc<Reread<SigningSecrets>>>,
+    #[cfg(feature = "socket")] socket: Option<SocketMode>,
+    #[cfg(not(feature = "socket"))] _: Option<()>,
+) -> anyhow::Result<()> {
     let shutdown = process::shutdown::on_signal().context("cannot listen to signals")?;
     // Binds both addresses first, so that an address in use is reported before anything is written.
     let events = bind(command.listen.listen).await?;
@@ -90,9 +119,15 @@ async fn run(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>>) -> an
         run: Some(RunId::begin()),
     };
     tracing::info!(%address, backend = %command.backend, "listening");
-    serve_events(events, ingest, ends(shutdown)).await;
+    #[cfg(feature = "socket")]
+    let ended = ingest::serve_with_socket(events, ingest, socket, ends(shutdown)).await;
+    #[cfg(not(feature = "socket"))]
+    let ended: Result<(), ConfigError> = {
+        ingest::serve_events(events, ingest, ends(shutdown)).await;
+        Ok(())
+    };
     backend.close().await;
-    Ok(())
+    Ok(ended?)
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

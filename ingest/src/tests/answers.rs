@@ -74,7 +74,7 @@ fn with_rotated_secret() -> (IngestFixture, Arc<AtomicU32>, Arc<ManualClock>) {
     });
     let mut fixture = IngestFixture::new(Behaviour::Keep);
     let reread = Reread::new("NAME", Arc::new(secrets("current")), limits, clock.clone(), read);
-    fixture.ingest.secrets = Arc::new(reread);
+    fixture.ingest.secrets = Some(Arc::new(reread));
     fixture.router = router(fixture.ingest.clone());
     (fixture, reads, clock)
 }

@@ -6,6 +6,8 @@ mod pressure;
 mod queue;
 mod refused;
 mod served;
+#[cfg(feature = "socket")]
+mod socket;
 
 use std::sync::Arc;
 
@@ -65,7 +67,7 @@ impl IngestFixture {
         let clock = ManualClock::starting_at(TimestampMs(NOW_S * 1000));
         let ingest = Ingest {
             queue: queue.clone(),
-            secrets: Arc::new(Reread::fixed(secrets("current,next"))),
+            secrets: Some(Arc::new(Reread::fixed(secrets("current,next")))),
             clock,
             limits,
             open_requests: OpenRequests::default(),

@@ -31,6 +31,11 @@ const GRAVATAR: &str = "secure.gravatar.com";
 const GRAVATAR_CACHE: [&str; 3] = ["i0.wp.com", "i1.wp.com", "i2.wp.com"];
 const CACHED_FROM_SLACK: &str = "/a.slack-edge.com/";
 
+/// The domains whose subdomains have the sockets of Socket Mode: Slack, and Slack for US agencies.
+/// <https://docs.slack.dev/govslack>
+#[cfg(feature = "socket")]
+const SOCKET_DOMAINS: [&str; 2] = ["slack.com", "slack-gov.com"];
+
 /// The base to which the name of a method is appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiUrl(Url);
@@ -114,6 +119,23 @@ pub fn may_fetch_image(url: &Url, api: &ApiUrl) -> bool {
                     || is_below(host, IMAGE_DOMAIN)
                     || GRAVATAR_CACHE.contains(&host) && url.path().starts_with(CACHED_FROM_SLACK)
             })
+}
+
+/// Whether a connection of Socket Mode may be opened at this address: encrypted and at Slack, or on this machine if
+/// the API is simulated here.
+#[cfg(feature = "socket")]
+pub(crate) fn may_open_socket(url: &Url, api: &ApiUrl) -> bool {
+    if has_credentials(url) {
+        return false;
+    }
+    match url.scheme() {
+        "wss" => {
+            let at_slack = |host| SOCKET_DOMAINS.iter().any(|domain| is_below(host, domain));
+            url.port().is_none() && url.host_str().is_some_and(at_slack)
+        }
+        "ws" => api.is_loopback() && is_loopback(url),
+        _ => false,
+    }
 }
 
 /// Whether a URL has the scheme, host and port of a simulated API on this machine.
@@ -270,6 +292,30 @@ mod tests {
         let local = api("http://localhost:8080/api/");
         assert!(may_fetch_image(&url("http://localhost:8080/avatar.png"), &local));
         assert!(!may_fetch_image(&url("http://localhost:8081/avatar.png"), &local));
+    }
+
+    #[cfg(feature = "socket")]
+    #[test]
+    fn a_socket_is_opened_at_slack_or_beside_a_simulated_api() {
+        let (slack, local) = (ApiUrl::default(), api("http://127.0.0.1:8080/api/"));
+        for allowed in ["wss://wss-primary.slack.com/link/?ticket=x", "wss://wss-primary.slack-gov.com/link/"]
+        {
+            assert!(may_open_socket(&url(allowed), &slack), "{allowed}");
+        }
+        for hostile in [
+            "ws://wss-primary.slack.com/link/",
+            "https://wss-primary.slack.com/link/",
+            "wss://slack.com.evil.com/",
+            "wss://evilslack.com/",
+            "wss://wss-primary.slack.com:8443/",
+            "wss://user@wss-primary.slack.com/",
+            "wss://127.0.0.1/",
+            "ws://127.0.0.1:9/",
+        ] {
+            assert!(!may_open_socket(&url(hostile), &slack), "{hostile}");
+        }
+        assert!(may_open_socket(&url("ws://127.0.0.1:9/?ticket=x"), &local));
+        assert!(!may_open_socket(&url("ws://10.0.0.1:9/"), &local));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //!   requests of both.
 //! * [`tokens`]: one per workspace, and never used for another; `workspace_tokens` finds it, and reads the tokens
 //!   again; [`check`] verifies each with Slack.
+//! * `socket`: connections of Socket Mode.
 
 pub mod check;
 pub mod download;
@@ -18,6 +19,8 @@ pub mod limits;
 pub mod method;
 pub mod probe;
 pub mod reply;
+#[cfg(feature = "socket")]
+pub mod socket;
 pub mod tokens;
 pub mod transport;
 mod workspace_tokens;

@@ -45,6 +45,8 @@ pub enum Method {
     PinsList,
     /// Posts a message.
     ChatPostMessage,
+    /// Opens a connection of Socket Mode.
+    AppsConnectionsOpen,
 }
 
 /// The rate limit of a method for one workspace.
@@ -97,6 +99,7 @@ impl Method {
             Self::ConversationsReplies => "conversations.replies",
             Self::PinsList => "pins.list",
             Self::ChatPostMessage => "chat.postMessage",
+            Self::AppsConnectionsOpen => "apps.connections.open",
         }
     }
 
@@ -118,6 +121,7 @@ impl Method {
             | Self::UsersList
             | Self::EmojiList
             | Self::PinsList
+            | Self::AppsConnectionsOpen
             | Self::UsergroupsList => CallRate::burst(TIER_2),
             Self::ConversationsJoin
             | Self::TeamInfo
@@ -146,6 +150,7 @@ impl Method {
             | Self::BotsInfo
             | Self::ConversationsInfo
             | Self::PinsList
+            | Self::AppsConnectionsOpen
             | Self::ChatPostMessage => SHORT_TIMEOUT,
         }
     }

@@ -270,6 +270,14 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: EVERYWHERE,
+        except: &["shared/slack-api/src/socket.rs", "tests/testkit/src/fake_socket.rs"],
+        forbidden: &["tokio_tungstenite"],
+        tests_too: true,
+        why: "slack-api holds the tokens and the ticket of a socket, and opens connections only to Slack's hosts",
+        example: "use tokio_tungstenite::WebSocketStream;",
+    },
+    Rule {
+        paths: EVERYWHERE,
         except: &["cli/src/operate/"],
         forbidden: &["tar"],
         tests_too: true,

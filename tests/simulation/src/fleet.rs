@@ -124,7 +124,7 @@ impl SimulationState {
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         let router = ingest::router(Ingest {
             queue: ports.queue.clone(),
-            secrets: Arc::new(Reread::fixed(secrets)),
+            secrets: Some(Arc::new(Reread::fixed(secrets))),
             clock: ports.clock.clone(),
             limits: ingest::IngestLimits::default(),
             open_requests: OpenRequests::default(),

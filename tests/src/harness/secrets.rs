@@ -1,5 +1,7 @@
 //! Secrets that no program may print. The harness searches for them in every line that any program prints.
 
+use testkit::fake_socket::TICKET;
+
 use super::process::SIGNING_SECRET;
 
 /// Slack's verification token in the envelopes of generated events.
@@ -15,6 +17,9 @@ pub fn find_secret(text: &str) -> Option<&'static str> {
     }
     if text.contains(VERIFICATION_TOKEN) {
         return Some("the verification token");
+    }
+    if text.contains(TICKET) {
+        return Some("the ticket of a socket");
     }
     let is_token = |prefix: &&str| {
         let followed = |(at, _): (usize, &str)| {

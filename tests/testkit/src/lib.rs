@@ -10,6 +10,7 @@ pub mod corpus;
 pub mod deliveries;
 pub mod fake_files;
 pub mod fake_slack;
+pub mod fake_socket;
 pub mod faults;
 pub mod fuzzed;
 pub mod long_texts;

@@ -144,11 +144,13 @@ struct ChannelEffects {
 impl ChannelEffects {
     /// Reads the writes of a job, if it is stored; `None` if there is nothing to write.
     fn read(payload: &DecodedPayload<'_>) -> Result<Option<Self>, JobFailure> {
-        let gap = |team, gap| {
-            Ok(Some(Self { team, gaps: vec![gap], visibility: None, change: None, is_event: false }))
-        };
+        let facts =
+            |team, gaps| Ok(Some(Self { team, gaps, visibility: None, change: None, is_event: false }));
         if let DecodedPayload::Refused { team, gap: refused } = payload {
-            return gap(team.clone(), refused.clone());
+            return facts(team.clone(), vec![refused.clone()]);
+        }
+        if let DecodedPayload::Run { team, .. } = payload {
+            return facts(team.clone(), Vec::new());
         }
         let DecodedPayload::Event(event_job) = payload else { return Ok(None) };
         let EventJob { raw, envelope, event, .. } = &**event_job;
@@ -156,7 +158,7 @@ impl ChannelEffects {
             let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
             let team = envelope.workspace().ok_or(missing)?;
             let limited = gap::rate_limited(&team, raw)?;
-            return gap(team, limited);
+            return facts(team, vec![limited]);
         }
         let Some(event) = event else { return Ok(None) };
         let change = ChannelEvent::read(event)?;
@@ -184,8 +186,10 @@ impl Worker for ChannelIndexer {
 
     async fn work(&self, batch: &Batch<'_>) {
         let jobs = batch.jobs().iter().filter(|job| {
-            let is_channels =
-                matches!(job.payload, DecodedPayload::Event(_) | DecodedPayload::Refused { .. });
+            let is_channels = matches!(
+                job.payload,
+                DecodedPayload::Event(_) | DecodedPayload::Refused { .. } | DecodedPayload::Run { .. }
+            );
             if !is_channels {
                 job.refuse_payload();
             }
@@ -212,6 +216,9 @@ impl Worker for ChannelIndexer {
                 finished.push(job);
                 continue;
             };
+            if let DecodedPayload::Run { team, run, span } = &job.payload {
+                sightings.note_span(team.clone(), run.clone(), span.clone());
+            }
             match (self.write_facts(&effects).await, effects.change) {
                 (Err(error), _) => job.finish(Err(error)),
                 (Ok(()), Some(event)) => {

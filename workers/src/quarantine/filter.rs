@@ -2,7 +2,7 @@
 
 use ports::queue::QueueName;
 use ports::queue::job::{Job, Payload};
-use rules::gap;
+use rules::gap::{self, run};
 use serde::Deserialize;
 use slack::envelope::Envelope;
 use slack::ids::TeamId;
@@ -49,6 +49,7 @@ pub(super) fn team_of(body: &str) -> Option<TeamId> {
     match Job::decode(body).ok()?.payload {
         Payload::Event(raw) => Envelope::peek(raw.get().as_bytes()).ok()?.workspace(),
         Payload::Refused(raw) => gap::refused(raw).ok().map(|(team, _)| team),
+        Payload::Run(raw) => run::begun(raw).ok().map(|(team, ..)| team),
         Payload::File(raw)
         | Payload::Image(raw)
         | Payload::Backfill(raw)

@@ -88,6 +88,7 @@ pub(super) async fn note_missing_file(archive: &dyn Archive, body: &str) -> Resu
         Payload::Event(_)
         | Payload::Image(_)
         | Payload::Refused(_)
+        | Payload::Run(_)
         | Payload::Backfill(_)
         | Payload::Stats(_)
         | Payload::Question(_)

@@ -10,6 +10,7 @@ use rules::channel::ChannelEvent;
 use rules::figures::rollup::DayJob;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
+use rules::gap::run::{self, RunSpan};
 use rules::history::job::SpanJob;
 use rules::question::QuestionId;
 use rules::question::job::{QuestionJob, ReplyJob};
@@ -41,6 +42,15 @@ pub enum DecodedPayload<'j> {
         team: TeamId,
         /// The row of its gap.
         gap: Update,
+    },
+    /// A run of ingest that begins.
+    Run {
+        /// The workspace whose events it receives.
+        team: TeamId,
+        /// The run.
+        run: RunId,
+        /// When it began.
+        span: RunSpan,
     },
     /// A span of Slack's history to read.
     Backfill(SpanJob),
@@ -76,6 +86,10 @@ impl<'j> DecodedPayload<'j> {
                 let (team, gap) = gap::refused(raw)?;
                 Self::Refused { team, gap }
             }
+            Payload::Run(raw) => {
+                let (team, run, span) = run::begun(raw)?;
+                Self::Run { team, run, span }
+            }
             Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
             Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
             Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
@@ -92,6 +106,7 @@ impl<'j> DecodedPayload<'j> {
             Self::File(_) => "a file",
             Self::Image(_) => "an image",
             Self::Refused { .. } => "a time of refused requests",
+            Self::Run { .. } => "a run of ingest",
             Self::Backfill(_) => "a span of history",
             Self::Stats(_) => "a day to count",
             Self::Question(_) => "a question",
@@ -136,7 +151,11 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
             Some(vec![row_of_question(&id, author.as_ref())])
         }
         Payload::Reply(raw) => Some(vec![row_of_question(&ReplyJob::decode(raw).ok()?.id, None)]),
-        Payload::Refused(_) | Payload::Backfill(_) | Payload::Stats(_) | Payload::Wake(_) => Some(Vec::new()),
+        Payload::Refused(_)
+        | Payload::Run(_)
+        | Payload::Backfill(_)
+        | Payload::Stats(_)
+        | Payload::Wake(_) => Some(Vec::new()),
     }
 }
 

@@ -51,6 +51,7 @@ pub(super) fn read(delivery: &Delivery) -> Option<Option<Wake>> {
         | Payload::File(_)
         | Payload::Image(_)
         | Payload::Refused(_)
+        | Payload::Run(_)
         | Payload::Backfill(_)
         | Payload::Stats(_)
         | Payload::Question(_)

@@ -7,7 +7,7 @@ use ports::archive::{
     Archive, ArchiveExt, ErasureFact, ErasureScope, Item, ItemKey, Query, Update, key, query_all,
 };
 use ports::queue::job::encode_event_of_run;
-use ports::queue::route::refused_span_message;
+use ports::queue::route::{refused_span_message, run_message};
 use ports::queue::run::RunId;
 use ports::queue::{Delivery, GroupId};
 use reader::directory;
@@ -137,6 +137,24 @@ async fn spans_of_refused_requests_become_gaps_in_any_order_and_if_repeated() {
         assert_eq!(gaps_of(&fixture).await, [shown(100, 260), shown(900, 900)], "{rotation}");
         // A refusal may be the first job of its workspace.
         assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_run_ends_a_gap_before_its_first_event() {
+    let ts = |second: u32| Ts::parse(&format!("{second}.000000")).unwrap();
+    let (first, second) = (RunId::begin(), RunId::begin());
+    let begun = [(&first, 100), (&second, 200), (&second, 230), (&first, 120)]
+        .map(|(run, at)| delivery_of(run_message(&team(), run, &ts(at))));
+    for rotation in 0..begun.len() {
+        let fixture = IndexerFixture::new();
+        let mut jobs = begun.to_vec();
+        jobs.rotate_left(rotation);
+        jobs.extend_from_slice(&begun[..rotation]);
+        let outcomes = fixture.indexer.handle(&jobs).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
+        let downtime = ("downtime", None, ts(120).to_string(), Some(ts(200).to_string()));
+        assert_eq!(gaps_of(&fixture).await, [downtime], "{rotation}");
     }
 }
 

@@ -80,6 +80,22 @@ metrics_table! {
     INGEST_FULL = "annalist_ingest_full_total", Counter, "",
         "Times that ingest had no room for another connection.";
 
+    ["Socket Mode"]
+    SOCKET_CONNECTIONS = "annalist_socket_connections", Gauge, "",
+        "Connections to Slack that are ready, in Socket Mode.";
+    SOCKET_ENVELOPES = "annalist_socket_envelopes_total", Counter, "outcome",
+        "Envelopes from Slack's socket by outcome: those of requests; ignored, which are no events; unreadable.";
+    SOCKET_DISCONNECTS = "annalist_socket_disconnects_total", Counter, "reason",
+        "Connections to Slack that ended or could not be opened, by reason: warning, refresh_requested, other, link_disabled, too_many_websockets, silent, closed, broken, not_opened.",
+        Alert {
+            name: "AnnalistSocketFails",
+            when: Grows { selector: "reason!~\"warning|refresh_requested|other\"", by: "reason" },
+            lasts: "15m",
+            severity: Critical,
+            summary: "No lasting connection to Slack ({{ $labels.reason }}): events may be missing",
+            next: "The log of ingest says why; annalist doctor asks Slack.",
+        };
+
     ["Queues"]
     QUEUE_DUPLICATES = "annalist_queue_duplicates_total", Counter, "queue",
         "Sends whose deduplication id was already known.";

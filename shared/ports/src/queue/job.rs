@@ -1,13 +1,16 @@
 //! Jobs, the bodies of messages: `{"v":1,"event":…}`, the bytes that Slack signed without the verification
 //! token, with the `run` of ingest that accepted the event; or a `file` or an `image` to fetch; or an
 //! interval in which requests were `refused`; or a span to `backfill`, a day for `stats`, a `question` to
-//! answer, or a `reply` to post; or a `wake`, with which the runtime sends jobs back that wait aside.
+//! answer, or a `reply` to post; or the `run` of ingest that begins; or a `wake`, with which the runtime sends jobs
+//! back that wait aside.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::MAX_MESSAGE_BYTES;
-use super::run::{RunId, run_or_none};
+use super::run::RunId;
 use super::waiting::WaitCause;
 use crate::clock::TimestampMs;
 
@@ -54,17 +57,20 @@ pub enum Payload<'a> {
     Question(&'a RawValue),
     /// An answer to post.
     Reply(&'a RawValue),
+    /// The beginning of a run of ingest, which has no event yet.
+    Run(&'a RawValue),
     /// A turn of the jobs of a workspace that wait aside: see [`super::waiting`].
     Wake(&'a RawValue),
 }
 
-/// A job as decoded from a message: exactly one of the last nine fields is set.
+/// A job as decoded from a message: exactly one of the last nine fields is set, or `run` is an object.
 #[derive(Deserialize)]
 struct JobBody<'a> {
     v: u32,
     origin: Option<Origin>,
-    #[serde(default, deserialize_with = "run_or_none")]
-    run: Option<RunId>,
+    /// The id of an event's run, or a payload.
+    #[serde(borrow)]
+    run: Option<&'a RawValue>,
     #[serde(borrow)]
     event: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -145,7 +151,7 @@ pub enum JobError {
     Malformed(#[from] serde_json::Error),
     /// It has no payload that this version knows: retrying cannot help.
     #[error(
-        "the job has no event, file, image, refused time, span to backfill, day to count, question, reply or wake"
+        "the job has no event, file, image, refused time, span to backfill, day to count, question, reply, run or wake"
     )]
     NoPayload,
     /// Written by a newer version: a newer worker will understand it.
@@ -186,6 +192,10 @@ impl<'a> Job<'a> {
         let payload = payload.or(backfill.map(Payload::Backfill)).or(stats.map(Payload::Stats));
         let payload = payload.or(question.map(Payload::Question)).or(reply.map(Payload::Reply));
         let payload = payload.or(wake.map(Payload::Wake));
+        let is_payload = |raw: &&RawValue| raw.get().starts_with('{');
+        let payload = payload.or(run.filter(is_payload).map(Payload::Run));
+        // A malformed id must not fail the event.
+        let run = run.and_then(|raw| RunId::parse(&serde_json::from_str::<Cow<'_, str>>(raw.get()).ok()?));
         Ok(Self { origin, run, payload: payload.ok_or(JobError::NoPayload)? })
     }
 
@@ -242,6 +252,14 @@ mod tests {
         assert!(matches!(job.payload, Payload::Refused(time) if time.get().contains("5.000000")));
         assert_eq!(job.encode().unwrap(), refused);
         assert!(job.event().is_none());
+    }
+
+    #[test]
+    fn the_beginning_of_a_run_is_a_payload_of_its_own() {
+        let begins = r#"{"v":1,"run":{"team_id":"T1","run":"0123456789abcdef","at":"5.000000"}}"#;
+        let job = Job::decode(begins).unwrap();
+        assert!(matches!(job.payload, Payload::Run(run) if run.get().contains("5.000000")));
+        assert_eq!((job.run.as_ref(), job.encode().unwrap().as_str()), (None, begins));
     }
 
     #[test]

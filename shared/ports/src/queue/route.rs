@@ -136,6 +136,17 @@ pub fn refused_span_message(team: &TeamId, from: &Ts, to: &Ts) -> Outgoing {
     }
 }
 
+/// A message that reports to the channel-indexer that a run of ingest began to receive events at this time, by
+/// Slack's clock.
+pub fn run_message(team: &TeamId, run: &RunId, at: &Ts) -> Outgoing {
+    Outgoing {
+        queue: QueueName::Channels,
+        group: GroupId::from_parts(&[team.as_str()]),
+        dedup: DedupId::from_parts(&[b"run", team.as_str().as_bytes(), run.as_str().as_bytes()]),
+        body: encode_job("run", &json!({ "team_id": team, "run": run, "at": at })),
+    }
+}
+
 fn events_group(team: &TeamId, event: &EventHeader<'_>) -> GroupId {
     let valid_or_invalid = |valid: bool, id: Cow<'_, str>| {
         if valid { GroupId::from_parts(&[team.as_str(), &id]) } else { GroupId::from_parts(&[INVALID_GROUP]) }

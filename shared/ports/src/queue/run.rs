@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserializer, Serialize};
-
-use slack::envelope::text_or_none;
+use serde::Serialize;
 
 /// Digits of an id: enough that two processes never choose the same one.
 const DIGITS: usize = 16;
@@ -38,14 +36,6 @@ impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// Parses a run id. Invalid values become `None`, because a malformed id must not fail the event.
-///
-/// # Errors
-/// If the input is not JSON at all.
-pub(super) fn run_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RunId>, D::Error> {
-    Ok(text_or_none(deserializer)?.and_then(|text| RunId::parse(&text)))
 }
 
 #[cfg(test)]

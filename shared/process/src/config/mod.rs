@@ -18,6 +18,8 @@ mod signing;
 #[cfg(feature = "web")]
 pub mod slack;
 #[cfg(feature = "web")]
+pub mod socket;
+#[cfg(feature = "web")]
 mod tokens;
 pub mod viewer;
 pub mod zone;
@@ -37,7 +39,7 @@ pub use settings_file::{
     SETTINGS_FILE, SettingsArgs, SettingsFacts, SettingsFile, SettingsFileError, SettingsFileState,
     forbidden_settings_file, is_setting, settings_facts, settings_warning,
 };
-pub use signing::{signing_secrets, signing_secrets_with_rereads};
+pub use signing::{optional_signing_secrets, signing_secrets, signing_secrets_with_rereads};
 
 /// The user's cache folder according to the XDG Base Directory Specification; `None` for a user without a
 /// home.
@@ -190,10 +192,28 @@ pub enum ConfigError {
     /// There is no signing secret.
     #[error(
         "{} is not set: copy the Signing Secret from your Slack app's Basic Information page, or create \
-         the app first from the manifest that `annalist manifest` prints",
+         the app first from the manifest that `annalist manifest` prints; or set {APP_TOKEN} to its app-level token \
+         for Socket Mode, which needs no public address",
         SIGNING_SECRET.value
     )]
     NoSigningSecret,
+    /// The app-level token cannot be used.
+    #[error(
+        "{APP_TOKEN} cannot be used: {0}; it is the app-level token (xapp-…) with the scope connections:write from your \
+         Slack app's Basic Information page"
+    )]
+    AppToken(&'static str),
+    /// Slack refuses the app-level token.
+    #[error(
+        "{APP_TOKEN} cannot be used: {0}; generate an app-level token with the scope connections:write on your Slack \
+         app's Basic Information page"
+    )]
+    AppTokenRefused(String),
+    /// A Lambda function keeps no connection.
+    #[error(
+        "{APP_TOKEN} does not work on Lambda, which keeps no connection open: unset it, and let Slack send requests"
+    )]
+    AppTokenOnLambda,
     /// The signing secret cannot be used.
     #[error(
         "{variable} cannot be used: {why}; give one secret, or the old and the new one separated by a comma"

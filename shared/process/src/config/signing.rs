@@ -48,6 +48,18 @@ pub async fn signing_secrets_with_rereads() -> Result<Arc<Reread<SigningSecrets>
     Ok(Arc::new(reread))
 }
 
+/// The same, if there are any.
+///
+/// # Errors
+/// [`ConfigError`] if they cannot be used.
+pub async fn optional_signing_secrets() -> Result<Option<Arc<Reread<SigningSecrets>>>, ConfigError> {
+    match signing_secrets_with_rereads().await {
+        Ok(secrets) => Ok(Some(secrets)),
+        Err(ConfigError::NoSigningSecret) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn parse(found: &FoundSecret) -> Result<SigningSecrets, ConfigError> {
     SigningSecrets::parse(&found.secret)
         .map_err(|why| ConfigError::SigningSecret { variable: found.variable, why })

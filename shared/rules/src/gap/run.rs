@@ -7,7 +7,11 @@
 
 use ports::archive::{Guard, Item, ItemKey, Update, text_attributes};
 use ports::queue::run::RunId;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use slack::ids::{TeamId, Ts};
+
+use crate::{Malformed, read_job};
 
 const FIRST: &str = "first";
 const LAST: &str = "last";
@@ -58,6 +62,23 @@ impl RunSpan {
     }
 }
 
+#[derive(Deserialize)]
+struct BegunRun {
+    team_id: TeamId,
+    run: String,
+    at: Ts,
+}
+
+/// The beginning of a run, as ingest reports it: the run was active at that time, even without an event.
+///
+/// # Errors
+/// [`Malformed`] if a field is missing or malformed.
+pub fn begun(job: &RawValue) -> Result<(TeamId, RunId, RunSpan), Malformed> {
+    let BegunRun { team_id, run, at } = read_job("run", job)?;
+    let run = RunId::parse(&run).ok_or(Malformed::Job("run"))?;
+    Ok((team_id, run, RunSpan::from_event(at)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +86,24 @@ mod tests {
 
     fn ts(text: &str) -> Ts {
         Ts::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_beginning_of_a_run_is_read_and_a_hostile_one_is_malformed() {
+        let read = |json: &str| begun(&RawValue::from_string(json.to_owned()).unwrap());
+        let (team, run, span) = read(r#"{"team_id":"T1","run":"0123456789abcdef","at":"5.000000"}"#).unwrap();
+        assert_eq!((team.as_str(), run.as_str()), ("T1", "0123456789abcdef"));
+        assert_eq!(span, RunSpan::from_event(ts("5.000000")));
+        for hostile in [
+            "{}",
+            "[]",
+            "null",
+            r#"{"team_id":"t#","run":"0123456789abcdef","at":"5.000000"}"#,
+            r#"{"team_id":"T1","run":"x#","at":"5.000000"}"#,
+            r#"{"team_id":"T1","run":"0123456789abcdef","at":5}"#,
+        ] {
+            assert!(read(hostile).is_err(), "{hostile}");
+        }
     }
 
     #[test]
