@@ -147,7 +147,7 @@ pub fn location_for_id<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c 
 
 /// The workspaces in the archive.
 pub async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
-    let items = query_all(archive, Query::partition(key::TEAMS)).await?;
+    let items = query_all(archive, Query::partition(key::teams())).await?;
     Ok(items.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect())
 }
 

@@ -136,7 +136,7 @@ async fn spans_of_refused_requests_become_gaps_in_any_order_and_if_repeated() {
         assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
         assert_eq!(gaps_of(&fixture).await, [shown(100, 260), shown(900, 900)], "{rotation}");
         // A refusal may be the first job of its workspace.
-        assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
+        assert_eq!(fixture.rows(key::teams()).await.len(), 1);
     }
 }
 

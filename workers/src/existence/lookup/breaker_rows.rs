@@ -32,7 +32,7 @@ pub struct Waiting {
 
 /// The workspaces that wait now. An expired row belongs to a process that ended, and does not count.
 pub async fn read_waiting(archive: &dyn Archive, now: TimestampMs) -> Result<Vec<Waiting>, ArchiveError> {
-    let rows = query_all(archive, Query::partition(key::EXISTENCE_BREAKERS)).await?;
+    let rows = query_all(archive, Query::partition(key::existence_breakers())).await?;
     let waiting = rows.iter().filter_map(|row| Waiting::deserialize(&row.attributes).ok());
     Ok(waiting.filter(|waiting| waiting.until_s > now.seconds()).collect())
 }
