@@ -234,7 +234,7 @@ mod tests {
         user_group(&archive, json!({ "id": "S2", "handle": "\u{200b}" })).await;
         let mut names = DisplayNames::new(&archive, team());
         let text = "<!subteam^S1|@old> <!subteam^S2|@two> <!subteam^S3|@three> <!subteam^S4> <!subteam^s>";
-        let message: MessageText = read(&json!({ "user": "U1", "text": text }), &TimeZone::UTC);
+        let message: MessageText = read(&json!({ "user": "U1", "text": text }).into(), &TimeZone::UTC);
         names.learn([&message]).await.unwrap();
         assert_eq!(flat::line(&message.lines[0], &names), "@on␛call @two @three @S4 @s");
         let topic = names.description_text("ask <!subteam^S1>").await.unwrap();
@@ -260,7 +260,7 @@ mod tests {
             (json!({ "bot_id": "B3" }), "B3"),
             (json!({}), "unknown"),
         ] {
-            let text: MessageText = read(&message, &TimeZone::UTC);
+            let text: MessageText = read(&message.clone().into(), &TimeZone::UTC);
             names.learn([&text]).await.unwrap();
             assert_eq!(names.author(&text.author), shown, "{message}");
         }
@@ -281,7 +281,7 @@ mod tests {
         for (user, expected) in
             [("U1", Some("Acme Inc")), ("U2", None), ("U3", None), ("U4", None), ("U5", None)]
         {
-            let text = read(&json!({ "user": user }), &TimeZone::UTC);
+            let text = read(&json!({ "user": user }).into(), &TimeZone::UTC);
             names.learn([&text]).await.unwrap();
             assert_eq!(names.organisation(&text.author), expected, "{user}");
         }
@@ -295,7 +295,8 @@ mod tests {
         person(&archive, "U2", json!({ "display_name": "", "name": "\u{feff}" })).await;
         channel_names(&archive, json!({ "C1": "\u{200b}" })).await;
         let mut names = DisplayNames::new(&archive, team());
-        let message: MessageText = read(&json!({ "user": "U1", "text": "<@U2> <#C1>" }), &TimeZone::UTC);
+        let message: MessageText =
+            read(&json!({ "user": "U1", "text": "<@U2> <#C1>" }).into(), &TimeZone::UTC);
         names.learn([&message]).await.unwrap();
         assert_eq!((names.person_name("U1"), names.person_name("U2")), ("ana", "U2"));
         assert_eq!(names.channel_name("C1"), None);

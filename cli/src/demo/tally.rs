@@ -7,6 +7,7 @@ use ports::archive::{Archive, ArchiveError, Item, Query, key};
 use ports::files::{FileKey, Files};
 use reader::directory;
 use rules::file::row;
+use rules::view::MessageView;
 use rules::{message, project};
 use serde_json::Value;
 use workers::quarantine;
@@ -76,7 +77,7 @@ pub(super) async fn count(
         for item in all(archive, key::messages(team, &channel)).await? {
             let Some(shown) = project::message(&item) else { continue };
             tally.add_message(&shown);
-            threads.extend(shown["thread_ts"].as_str().map(str::to_owned));
+            threads.extend(shown.thread_ts().map(str::to_owned));
             if let Ok(ts) = Ts::parse(&item.key.timestamp) {
                 let revisions = all(archive, key::revisions(team, &channel, &ts)).await?;
                 tally.revisions += message::versions(&revisions, Some(&item)).replaced.len();
@@ -95,17 +96,15 @@ impl ArchiveCounts {
         self.private += usize::from(state["visibility"] == "private");
     }
 
-    fn add_message(&mut self, message: &Value) {
+    fn add_message(&mut self, message: &MessageView) {
         self.messages += 1;
-        self.deleted += usize::from(message["deleted"] == true);
-        self.edited += usize::from(message["updated_ts"].is_string());
-        let is_reply = message["thread_ts"].as_str().is_some_and(|thread_ts| message["ts"] != thread_ts);
-        self.replies += usize::from(is_reply);
-        self.files_shared += list(&message["files_s3"]).len();
-        self.files_skipped += message["files_verdict"].as_object().map_or(0, serde_json::Map::len);
-        self.files_failed += usize::from(message["files_fetch_failed"] == true);
-        self.reactions +=
-            list(&message["reactions"]).iter().map(|name| list(&name["users"]).len()).sum::<usize>();
+        self.deleted += usize::from(message.is_deleted());
+        self.edited += usize::from(message.is_edited());
+        self.replies += usize::from(message.replies_to().is_some());
+        self.files_shared += message.stored_files().count();
+        self.files_skipped += message.file_verdict_count();
+        self.files_failed += usize::from(message.has_failed_files());
+        self.reactions += message.reactions().iter().map(|name| list(&name["users"]).len()).sum::<usize>();
     }
 }
 

@@ -13,8 +13,9 @@ use reader::rows::{self, VisibleRows};
 use reader::search::document;
 use reader::search::query::SearchQuery;
 use reader::text::{self, MessageText};
-use reader::thread::{replies, root_ts};
+use reader::thread::replies;
 use rules::project;
+use rules::view::MessageView;
 use search::hits::SearchHit;
 use serde_json::{Map, Value, json};
 use slack::ids::{FileId, Ts};
@@ -92,14 +93,14 @@ impl ToolAnswers {
         let ts = timestamp("ts", &call.ts)?;
         let after = call.after.as_deref().map(|after| timestamp("after", after)).transpose()?;
         let requested = rows::read_message(&channel, &ts).await?;
-        let first_ts = requested.as_ref().and_then(root_ts).unwrap_or_else(|| ts.clone());
-        let is_deleted = requested.as_ref().is_some_and(|requested| requested["deleted"] == true);
+        let first_ts = requested.as_ref().and_then(MessageView::root_ts).unwrap_or_else(|| ts.clone());
+        let is_deleted = requested.as_ref().is_some_and(MessageView::is_deleted);
         let root = if first_ts == ts { requested } else { rows::read_message(&channel, &first_ts).await? };
-        let is_included = |message: &Value| {
-            let is_after = |after: &Ts| message["ts"].as_str().is_some_and(|ts| ts > after.as_str());
+        let is_included = |message: &MessageView| {
+            let is_after = |after: &Ts| message.ts().is_some_and(|ts| ts > after.as_str());
             is_visible(message, call.include_deleted) && after.as_ref().is_none_or(is_after)
         };
-        let mut messages: Vec<Value> = root.into_iter().filter(is_included).collect();
+        let mut messages: Vec<MessageView> = root.into_iter().filter(is_included).collect();
         let mut replies = replies(&channel, &first_ts);
         while messages.len() <= MAX_REPLIES
             && let Some(page) = replies.next().await?
@@ -150,7 +151,7 @@ impl ToolAnswers {
     async fn messages(
         &self,
         channel: &JoinedChannel<'_>,
-        messages: Vec<Value>,
+        messages: Vec<MessageView>,
         kept: Kept,
         is_more: bool,
     ) -> anyhow::Result<Value> {
@@ -161,8 +162,8 @@ impl ToolAnswers {
         let mut names = DisplayNames::for_teams(archive, channel.teams());
         names.learn(&texts).await?;
         let shown = messages.iter().zip(&texts).filter_map(|(message, message_text)| {
-            let ts = Ts::parse(message["ts"].as_str()?).ok()?;
-            let permalink = shown_channel.permalink(&ts, root_ts(message).as_ref());
+            let ts = message.written_at()?;
+            let permalink = shown_channel.permalink(&ts, message.root_ts().as_ref());
             let text = document::search_document(message, message_text, &names).text;
             let author = names.author(&message_text.author);
             Some(shown::message(message, &author, &text, permalink, &self.zone, WHOLE_TEXT).into())
@@ -245,8 +246,8 @@ impl ToolAnswers {
     }
 }
 
-fn is_visible(message: &Value, with_deleted: bool) -> bool {
-    with_deleted || message["deleted"] != true
+fn is_visible(message: &MessageView, with_deleted: bool) -> bool {
+    with_deleted || !message.is_deleted()
 }
 
 fn timestamp(name: &str, text: &str) -> anyhow::Result<Ts> {

@@ -93,7 +93,7 @@ pub(crate) async fn files(
 }
 
 async fn list(
-    mut rows: VisibleRows<'_>,
+    mut rows: VisibleRows<'_, Value>,
     read: &ReadArgs,
     sum: &mut Sum,
     out: &mut dyn Write,

@@ -116,7 +116,7 @@ async fn list(
 pub(crate) async fn people_of<'a>(
     archive: &'a dyn Archive,
     team: &TeamId,
-) -> Result<VisibleRows<'a>, ArchiveError> {
+) -> Result<VisibleRows<'a, Value>, ArchiveError> {
     let organisations = query_all(archive, Query::partition(key::organisations(team))).await?;
     let team = team.clone();
     let people = Query::partition(key::users(&team));

@@ -12,13 +12,14 @@ use super::channel::fold::FOLDED;
 use super::directory::{EARLIEST, VERSION};
 use super::file::{canvas_text, image, row};
 use super::message::{CONTENT_VERSION, files, revision};
+use super::view::MessageView;
 use super::{pin, profile, reaction};
 use ports::archive::Item;
 use ports::files::FileKey;
 
 /// A message or a revision as readers see it. `None` for a row that only has registers waiting for their
 /// message, for example a reaction to a message that was never seen.
-pub fn message(item: &Item) -> Option<Value> {
+pub fn message(item: &Item) -> Option<MessageView> {
     if item.text(CONTENT_VERSION).is_none() && !item.has_flag("deleted") {
         return None;
     }
@@ -46,7 +47,7 @@ pub fn message(item: &Item) -> Option<Value> {
     if let Some(pin) = pin {
         visible.attributes.insert("pinned".into(), pin);
     }
-    Some(visible.to_json())
+    Some(visible.to_json().into())
 }
 
 /// Whether a message that readers see is pinned now.
@@ -55,7 +56,7 @@ pub fn is_pinned(item: &Item) -> bool {
 }
 
 /// What shares a canvas without a message: the channel whose own canvas it is. `None` for any other row.
-pub fn canvas_of_channel(item: &Item) -> Option<Value> {
+pub fn canvas_of_channel(item: &Item) -> Option<MessageView> {
     let files: Vec<Value> = canvas_text::on(item).map(|file| json!({ "id": file.as_str() })).collect();
     let is_message = item.is_erased() || message(item).is_some();
     if is_message || files.is_empty() {
@@ -63,7 +64,7 @@ pub fn canvas_of_channel(item: &Item) -> Option<Value> {
     }
     let kept = |name: &str| Some((name.to_owned(), item.attributes.get(name)?.clone()));
     let identity = ["type", "team_id", "channel_id", "ts"].into_iter().filter_map(kept);
-    Some(identity.chain([("files".to_owned(), files.into())]).collect())
+    Some(identity.chain([("files".to_owned(), files.into())]).collect::<Value>().into())
 }
 
 /// A row of the directory as readers see it.

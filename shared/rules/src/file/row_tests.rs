@@ -102,7 +102,7 @@ fn a_message_shows_its_files_in_its_own_order() {
             ("content_version".to_owned(), json!("1")),
             ("files".to_owned(), json!([{ "id": "F9" }, { "id": "F1" }, { "no": "id" }, 7])),
         ]);
-        project::message(&row(&updates.iter().collect::<Vec<_>>())).unwrap()
+        project::message(&row(&updates.iter().collect::<Vec<_>>())).unwrap().into_json()
     };
     let stored = |file: &str| FileState::Stored(key(file));
     let shown = message(&[

@@ -177,7 +177,7 @@ impl DownloaderFixture {
     /// The message with the file, as readers see it.
     pub(super) async fn in_channel(&self, channel: &str) -> Value {
         let key = ItemKey::message(&team(), &ChannelId::parse(channel).unwrap(), &Ts::parse(TS).unwrap());
-        project::message(&self.archive.get(&key).await.unwrap().unwrap()).unwrap()
+        project::message(&self.archive.get(&key).await.unwrap().unwrap()).unwrap().into_json()
     }
 
     /// The bytes of all stored files.
