@@ -42,7 +42,7 @@ pub async fn missing(archive: &dyn Archive) -> Result<MissingFiles, ArchiveError
             let page = archive.query(&query).await?;
             counted += page.items.len();
             for file in page.items.iter().filter_map(project::file) {
-                match file["state"].as_str() {
+                match file.state() {
                     Some("failed") => missing.failed += 1,
                     Some("pending") => missing.pending += 1,
                     Some(_) | None => {}

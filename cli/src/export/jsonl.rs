@@ -6,7 +6,7 @@ use std::path::Path;
 use ports::archive::{Item, Query, key};
 use reader::rows::VisibleRows;
 use rules::file::row::{self, Share};
-use rules::view::MessageView;
+use rules::view::{FileView, MessageView};
 use rules::{message, project};
 use serde_json::Value;
 
@@ -54,7 +54,10 @@ pub(super) async fn write(
             .filter(|location| location.team == *team)
             .collect();
         let is_exported = |share: Share| locations.iter().any(|location| location.channel == share.channel);
-        let shown = |item: &Item| row::shares(item).any(is_exported).then(|| project::file(item)).flatten();
+        let shown = |item: &Item| {
+            let file = row::shares(item).any(is_exported).then(|| project::file(item)).flatten();
+            file.map(FileView::into_json)
+        };
         copy(
             VisibleRows::all(source.archive, Query::partition(key::files(team)), shown),
             files_uri,

@@ -12,7 +12,7 @@ use super::channel::fold::FOLDED;
 use super::directory::{EARLIEST, VERSION};
 use super::file::{canvas_text, image, row};
 use super::message::{CONTENT_VERSION, files, revision};
-use super::view::MessageView;
+use super::view::{FileView, MessageView};
 use super::{pin, profile, reaction};
 use ports::archive::Item;
 use ports::files::FileKey;
@@ -104,9 +104,9 @@ pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
 }
 
 /// A file as readers see it. `None` if nothing is known about it except that it was deleted.
-pub fn file(item: &Item) -> Option<Value> {
+pub fn file(item: &Item) -> Option<FileView> {
     let attributes = row::projected(item)?;
-    Some(Item { key: item.key.clone(), attributes }.to_json())
+    Some(Item { key: item.key.clone(), attributes }.to_json().into())
 }
 
 /// A snapshot of a channel as readers see it. `None` for a row whose event is stored but not folded yet.

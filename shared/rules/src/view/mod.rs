@@ -1,8 +1,10 @@
 //! Rows as readers see them, with a name for each attribute that a reader uses. A view is the JSON object that
 //! `--json` prints: attributes without a name here stay in it.
 
+mod file;
 mod message;
 
+pub use file::{FileVersionView, FileView};
 pub use message::MessageView;
 
 use serde_json::Value;

@@ -171,7 +171,7 @@ impl DownloaderFixture {
     pub(super) async fn row(&self, file: &str) -> Value {
         let key = ItemKey::file(&team(), &FileId::parse(file).unwrap());
         let row = self.archive.get(&key).await.unwrap();
-        row.as_ref().and_then(project::file).unwrap_or_default()
+        row.as_ref().and_then(project::file).unwrap_or_default().into_json()
     }
 
     /// The message with the file, as readers see it.
