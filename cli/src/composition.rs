@@ -10,6 +10,7 @@ use anyhow::bail;
 use ingest::{Ingest, serve_events};
 use ports::clock::SharedClock;
 use ports::queue::run::RunId;
+use ports::reread::Reread;
 use process::config::backend::Backend;
 use process::requests::OpenRequests;
 use search::follower;
@@ -37,7 +38,7 @@ impl Composition {
     pub(crate) fn start(
         backend: &Backend,
         listener: TcpListener,
-        secrets: SigningSecrets,
+        secrets: Arc<Reread<SigningSecrets>>,
         clock: &SharedClock,
         mut work: WorkSettings,
         index: Option<PathBuf>,
@@ -194,7 +195,7 @@ mod tests {
         let secrets = SigningSecrets::parse(&SecretString::from("x".repeat(32))).unwrap();
         let ingest = TowerToHyperService::new(ingest::router(Ingest {
             queue: fixture.backend.queue(),
-            secrets: secrets.clone(),
+            secrets: Arc::new(Reread::fixed(secrets.clone())),
             clock: ManualClock::starting_at(TimestampMs(NOW_S * 1_000)),
             limits: ingest::IngestLimits::default(),
             open_requests: OpenRequests::default(),

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ports::clock::{SharedClock, SystemClock};
+use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
 use process::config::viewer::ViewerArgs;
 use process::config::{self, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         args.viewer.viewer_listen.map(|address| ViewerEndpoint::read(&args.viewer, address)).transpose()?;
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         telemetry::init_log(config::log_filter()?);
-        let secrets = config::signing_secrets().await?;
+        let secrets = config::signing_secrets_with_rereads().await?;
         let hidden = [
             Some(args.backend.data.data.clone()),
             index_folder(&args.index, &args.backend).ok(),
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 async fn serve(
     args: &UpArgs,
-    secrets: SigningSecrets,
+    secrets: Arc<Reread<SigningSecrets>>,
     work: WorkSettings,
     endpoint: Option<ViewerEndpoint>,
     out: &mut dyn Write,

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use slack::catalogue::APP_RATE_LIMITED;
 use slack::envelope::Envelope;
 use slack::ids::{TeamId, Ts};
-use slack::signature::Refused;
+use slack::signature::{Refused, SigningSecrets};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -107,7 +107,8 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
     // Before the signature is verified, so that shedding a request costs almost nothing, except for a last
     // retry.
     let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
-        if is_last_retry(&head.headers) && endpoint.verify(&head.headers, &body).is_ok() {
+        let secrets = endpoint.ingest.secrets.last();
+        if is_last_retry(&head.headers) && endpoint.verify_with(&secrets, &head.headers, &body).is_ok() {
             endpoint.record_refused(missing_event(&head.headers, &body)).await;
         }
         return endpoint.answer(endpoint.shed("too many at once").into());
@@ -132,7 +133,7 @@ fn unreadable(unread: BodyError) -> EventOutcome {
 
 impl Endpoint {
     async fn decide(&self, headers: &HeaderMap, body: Bytes) -> EventResponse {
-        if let Err(refused) = self.verify(headers, &body) {
+        if let Err(refused) = self.verify(headers, &body).await {
             self.refuse(refused, headers, &body).await;
             return EventResponse::refused(refused);
         }
@@ -164,14 +165,20 @@ impl Endpoint {
         }
     }
 
-    fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
+    /// Verifies the signature, once more with the secrets that were read again if it fits none.
+    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
+        let secrets = self.ingest.secrets.fresh().await;
+        let verdict = self.verify_with(&secrets, headers, body);
+        if verdict != Err(Refused::Mismatch) {
+            return verdict;
+        }
+        let newer = self.ingest.secrets.reread().await;
+        if Arc::ptr_eq(&secrets, &newer) { verdict } else { self.verify_with(&newer, headers, body) }
+    }
+
+    fn verify_with(&self, secrets: &SigningSecrets, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
         let now_s = self.ingest.clock.now().seconds();
-        self.ingest.secrets.verify(
-            single_header(headers, TIMESTAMP),
-            single_header(headers, SIGNATURE),
-            body,
-            now_s,
-        )
+        secrets.verify(single_header(headers, TIMESTAMP), single_header(headers, SIGNATURE), body, now_s)
     }
 
     /// Counts a refused request, logs it at a limited rate, and if Slack signed it, records its time as

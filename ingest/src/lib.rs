@@ -26,6 +26,7 @@ use axum::routing::{get, post};
 use ports::clock::SharedClock;
 use ports::queue::Queue;
 use ports::queue::run::RunId;
+use ports::reread::Reread;
 use process::requests::OpenRequests;
 use process::telemetry::throttle;
 use slack::signature::SigningSecrets;
@@ -44,7 +45,7 @@ pub struct Ingest {
     /// The queue that stores events before they are acknowledged.
     pub queue: Arc<dyn Queue>,
     /// The secrets that verify the signature of a request.
-    pub secrets: SigningSecrets,
+    pub secrets: Arc<Reread<SigningSecrets>>,
     /// The clock that determines the age of a signature.
     pub clock: SharedClock,
     /// Resource limits of requests.

@@ -3,9 +3,10 @@
 //! module reports the interval to the workers, which record a gap.
 //!
 //! A client can replay a recorded request any number of times, so both memory and reports are limited: one
-//! fact per minute, from the last event accepted before to the last refused time since.
+//! fact per minute and workspace, from the last event accepted before to the last refused time since.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,10 +18,10 @@ use slack::ids::{TeamId, Ts};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// The interval between two facts, by the monotonic clock, since the wall clock may be wrong.
+/// The interval between two facts of a workspace, by the monotonic clock, since the wall clock may be wrong.
 const FACT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The maximum wait for the first fact to be sent. A wait is needed because a function is frozen once it has
+/// The maximum wait for the first fact of a workspace to be sent. A wait is needed because a function is frozen once it has
 /// responded; it is limited because Slack waits for the response: with the queue's timeout before it, it must
 /// stay below 3 s.
 const FIRST_FACT_WAIT: Duration = Duration::from_millis(500);
@@ -32,8 +33,12 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// the current gap.
 const MERGE_DISTANCE_MICROS: i64 = 3_600 * 1_000_000;
 
-/// The maximum number of spans that wait to be reported.
+/// The maximum number of spans of a workspace that wait to be reported.
 const MAX_SPANS: usize = 16;
+
+/// The maximum number of workspaces whose spans wait: twice as many as one installation has. Another one must wait
+/// until one of them has reported everything.
+const MAX_WAITING_TEAMS: usize = 1_000;
 
 /// The maximum number of workspaces whose last event is remembered. For others, a gap starts with the first
 /// refused request.
@@ -70,17 +75,16 @@ pub(crate) struct RefusedTimes {
     queue: Arc<dyn Queue>,
     time_limit: Duration,
     waiting: Mutex<UnreportedSpans>,
-    /// Locked while spans are sent, which are not among the waiting ones then.
-    sending: tokio::sync::Mutex<()>,
+    /// Held by each task that sends a span, which is not among the waiting ones then.
+    sending: tokio::sync::RwLock<()>,
     /// The time of the last accepted event of each workspace.
     accepted: Mutex<HashMap<TeamId, Ts>>,
 }
 
+/// The workspaces with spans that wait, each with a task that reports them.
 #[derive(Default)]
 struct UnreportedSpans {
-    spans: Vec<RefusedSpan>,
-    /// Whether a task is reporting them.
-    is_reporting: bool,
+    teams: HashMap<TeamId, Vec<RefusedSpan>>,
     /// Times that were dropped for lack of room since the last fact.
     left_out: u64,
 }
@@ -100,7 +104,7 @@ impl RefusedTimes {
             queue,
             time_limit,
             waiting: Mutex::default(),
-            sending: tokio::sync::Mutex::default(),
+            sending: tokio::sync::RwLock::default(),
             accepted: Mutex::default(),
         }
     }
@@ -122,27 +126,24 @@ impl RefusedTimes {
         accepted.get(team).filter(|last| *last < at).unwrap_or(at).clone()
     }
 
-    /// Records the time of a refused request. The first fact of a minute is on the queue when this returns,
+    /// Records the time of a refused request. The first fact of a workspace is on the queue when this returns,
     /// unless the queue is slow.
     pub(crate) async fn record_refused(self: &Arc<Self>, team: TeamId, at: Ts) {
-        let starts_reporting = {
-            let from = self.missing_since(&team, &at);
-            let mut waiting = self.waiting();
-            waiting.add(RefusedSpan { team, from, to: at });
-            !std::mem::replace(&mut waiting.is_reporting, true)
-        };
+        let from = self.missing_since(&team, &at);
+        let starts_reporting = self.waiting().add(RefusedSpan { team: team.clone(), from, to: at });
         if starts_reporting {
             let (first_sent, first) = oneshot::channel();
-            tokio::spawn(Arc::clone(self).report(first_sent));
+            tokio::spawn(Arc::clone(self).report(team, first_sent));
             // Even after a timeout, the task sends the fact.
             drop(timeout(FIRST_FACT_WAIT, first).await);
         }
     }
 
-    /// Reports one span per minute until none is left. A process that is killed loses those that wait.
-    async fn report(self: Arc<Self>, first_sent: oneshot::Sender<()>) {
+    /// Reports one span of a workspace per minute until none is left. A process that is killed loses those that
+    /// wait.
+    async fn report(self: Arc<Self>, team: TeamId, first_sent: oneshot::Sender<()>) {
         let mut first_sent = Some(first_sent);
-        while self.report_next().await {
+        while self.report_next(&team).await {
             if let Some(first_sent) = first_sent.take() {
                 // The waiting request may have been answered already.
                 let _: Result<(), ()> = first_sent.send(());
@@ -151,10 +152,10 @@ impl RefusedTimes {
         }
     }
 
-    /// Reports a span, and returns whether there was one.
-    async fn report_next(&self) -> bool {
-        let _sending = self.sending.lock().await;
-        let Some(span) = self.next() else { return false };
+    /// Reports a span of a workspace, and returns whether there was one.
+    async fn report_next(&self, team: &TeamId) -> bool {
+        let _sending = self.sending.read().await;
+        let Some(span) = self.next(team) else { return false };
         self.send(vec![span]).await;
         true
     }
@@ -163,8 +164,8 @@ impl RefusedTimes {
     /// is closed.
     pub(crate) async fn drain(&self) {
         let all_sent = timeout(DRAIN_TIMEOUT, async {
-            let _sending = self.sending.lock().await;
-            let spans = std::mem::take(&mut self.waiting().spans);
+            let _sending = self.sending.write().await;
+            let spans: Vec<_> = self.waiting().teams.values_mut().flat_map(std::mem::take).collect();
             if !spans.is_empty() {
                 self.send(spans).await;
             }
@@ -187,12 +188,9 @@ impl RefusedTimes {
         }
     }
 
-    fn next(&self) -> Option<RefusedSpan> {
+    /// The next span of a workspace. After the last one, the workspace no longer has a task.
+    fn next(&self, team: &TeamId) -> Option<RefusedSpan> {
         let mut waiting = self.waiting();
-        if waiting.spans.is_empty() {
-            waiting.is_reporting = false;
-            return None;
-        }
         let left_out = std::mem::take(&mut waiting.left_out);
         if left_out > 0 {
             tracing::warn!(
@@ -200,7 +198,11 @@ impl RefusedTimes {
                 "too many workspaces with refused requests: their gaps are not recorded"
             );
         }
-        Some(waiting.spans.remove(0))
+        let Some(spans) = waiting.teams.get_mut(team).filter(|spans| !spans.is_empty()) else {
+            waiting.teams.remove(team);
+            return None;
+        };
+        Some(spans.remove(0))
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, UnreportedSpans> {
@@ -209,19 +211,35 @@ impl RefusedTimes {
 }
 
 impl UnreportedSpans {
-    /// Merges a span into one near it. If there is no room for a new span, merges it into any span of its
-    /// workspace.
-    fn add(&mut self, span: RefusedSpan) {
-        let has_room = self.spans.len() < MAX_SPANS;
-        let mut same_team = self.spans.iter_mut().filter(|known| known.team == span.team);
-        if let Some(known) = same_team.find(|known| !has_room || known.is_near(&span)) {
+    /// Merges a span into one near it; if there is no room for a new span, into any span of its workspace.
+    /// Returns whether the workspace needs a task.
+    fn add(&mut self, span: RefusedSpan) -> bool {
+        let has_room = self.teams.len() < MAX_WAITING_TEAMS;
+        match self.teams.entry(span.team.clone()) {
+            Entry::Occupied(mut known) => {
+                merge(known.get_mut(), span);
+                false
+            }
+            Entry::Vacant(new) if has_room => {
+                new.insert(vec![span]);
+                true
+            }
+            Entry::Vacant(_) => {
+                self.left_out += 1;
+                false
+            }
+        }
+    }
+}
+
+fn merge(spans: &mut Vec<RefusedSpan>, span: RefusedSpan) {
+    let has_room = spans.len() < MAX_SPANS;
+    match spans.iter_mut().find(|known| !has_room || known.is_near(&span)) {
+        Some(known) => {
             known.from = known.from.clone().min(span.from);
             known.to = known.to.clone().max(span.to);
-        } else if has_room {
-            self.spans.push(span);
-        } else {
-            self.left_out += 1;
         }
+        None => spans.push(span),
     }
 }
 
@@ -293,8 +311,9 @@ mod tests {
             waiting.add(span("T1", at, at));
         }
         waiting.add(span("T2", 10_000, 10_000));
-        let expected = [span("T1", 9_000, 13_000), span("T1", 900_000, 900_000), span("T2", 10_000, 10_000)];
-        assert_eq!(waiting.spans, expected);
+        let spans_of = |team: &str| &waiting.teams[&TeamId::parse(team).unwrap()];
+        assert_eq!(*spans_of("T1"), [span("T1", 9_000, 13_000), span("T1", 900_000, 900_000)]);
+        assert_eq!(*spans_of("T2"), [span("T2", 10_000, 10_000)]);
     }
 
     #[test]
@@ -303,9 +322,14 @@ mod tests {
         for day in 0..100 {
             waiting.add(span("T1", day * 86_400, day * 86_400));
         }
-        assert_eq!(waiting.spans.len(), MAX_SPANS);
-        assert!(waiting.spans.contains(&span("T1", 0, 99 * 86_400)));
-        waiting.add(span("T2", 5, 5));
-        assert_eq!((waiting.spans.len(), waiting.left_out), (MAX_SPANS, 1));
+        let spans = &waiting.teams[&TeamId::parse("T1").unwrap()];
+        assert_eq!(spans.len(), MAX_SPANS);
+        assert!(spans.contains(&span("T1", 0, 99 * 86_400)));
+        for number in 2..=MAX_WAITING_TEAMS {
+            assert!(waiting.add(span(&format!("T{number}"), 5, 5)), "T{number} has room beside T1");
+        }
+        assert!(!waiting.add(span("T0", 5, 5)));
+        assert!(!waiting.add(span("T2", 6, 6)));
+        assert_eq!((waiting.teams.len(), waiting.left_out), (MAX_WAITING_TEAMS, 1));
     }
 }

@@ -10,6 +10,7 @@
 //!   [`coverage`]: the intervals that the archive covers.
 //! * [`search`]: queries, and whether a message matches one.
 //! * [`figures`]: the statistics of a period.
+//! * [`waiting`]: jobs that wait for a token, a scope or Slack.
 //! * [`files`]: the state of files, in words; [`numbers`]: numbers as people read them.
 //! * [`joined`]: a channel with several ids or in several workspaces, read as one.
 
@@ -38,3 +39,4 @@ pub mod search;
 pub mod text;
 pub mod thread;
 pub mod user_groups;
+pub mod waiting;

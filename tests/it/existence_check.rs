@@ -12,6 +12,7 @@ use tests::harness::client::{EventClient, RetryDelays, deliver};
 use tests::harness::command::{annalist_at, annalist_with, json_lines, run, status, wait_until_idle};
 use tests::harness::environment::{FolderWithSlack, ProgramEnvironment};
 use tests::harness::process;
+use tokio::process::Command;
 
 const TOKEN: &str = "xoxb-1";
 const CHANNEL: &str = "C0GENERAL";
@@ -44,19 +45,23 @@ async fn events_wait_while_slack_is_unavailable_and_status_reports_it() {
     let data = folder.path().join("data");
     let server = process::up(&FolderWithSlack { data: &data, slack: &slack, token: TOKEN }).await;
     deliver(server.address, TEAM, &messages(20)).await;
-    server.process.wait_for_log("the existence check waits", DEADLINE).await;
+    server.process.wait_for_log("set a job aside", DEADLINE).await;
 
     let report = status(data.as_path()).await;
     assert_eq!(report["existence_check"][0]["team_id"], TEAM, "{report}");
     assert_eq!((&report["idle"], &report["quarantined"]), (&false.into(), &0.into()), "{report}");
+    let waiting = &report["waiting"][0];
+    assert_eq!((&waiting["queue"], &waiting["cause"]), (&"events".into(), &"slack".into()), "{report}");
     let text = annalist_at(data.as_path(), &["status"]).await.stdout;
-    assert!(text.contains("events have been waiting for the check since") && text.contains("503"), "{text}");
+    assert!(text.contains("of events have waited for") && text.contains("503"), "{text}");
+    let doctor = annalist_with(&["doctor", "--data", data.to_str().unwrap()], &[]).await;
+    assert!(doctor.code != Some(0) && doctor.stdout.contains("https://slack-status.com"), "{doctor:?}");
 
     slack.set_unavailable(false);
     let report = wait_until_idle(data.as_path(), DEADLINE).await;
     assert_eq!((report.get("existence_check"), &report["quarantined"]), (None, &0.into()), "{report}");
+    assert_eq!(report["waiting"], Value::Array(Vec::new()), "{report}");
     assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 20);
-    assert!(server.process.log().contains("answers the existence check again"));
     server.process.stop().await;
 }
 
@@ -76,6 +81,46 @@ async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_store
     assert!(listed.contains("Slack does not know user U0NOBODY"), "{listed}");
     assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 3);
     assert!(!server.process.log().contains(TOKEN));
+    server.process.stop().await;
+}
+
+/// A data folder, a Slack, and a file of tokens for it.
+struct FolderWithTokensFile<'a> {
+    data: &'a Path,
+    slack: &'a FakeSlack,
+    tokens: &'a Path,
+}
+
+impl ProgramEnvironment for FolderWithTokensFile<'_> {
+    fn configure(&self, command: &mut Command) {
+        self.data.configure(command);
+        command.env("SLACK_BOT_TOKENS_FILE", self.tokens).env("SLACK_API_URL", self.slack.url());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_is_replaced_in_its_file_is_used_without_a_restart() {
+    let slack = FakeSlack::start().await;
+    slack.set_workspace(TOKEN, workspace());
+    let folder = tempfile::tempdir().unwrap();
+    let (data, tokens) = (folder.path().join("data"), folder.path().join("tokens.json"));
+    let store = |token: &str| std::fs::write(&tokens, format!(r#"{{"{TEAM}": "{token}"}}"#)).unwrap();
+    store(TOKEN);
+    let environment = FolderWithTokensFile { data: &data, slack: &slack, tokens: &tokens };
+    let server = process::up(&environment).await;
+    deliver(server.address, TEAM, &messages(1)).await;
+    wait_until_idle(data.as_path(), DEADLINE).await;
+
+    let mut later = workspace();
+    later.members.push(person("U0GRACE", "grace"));
+    slack.remove_workspace(TOKEN);
+    slack.set_workspace("xoxb-2", later);
+    store("xoxb-2");
+    deliver(server.address, TEAM, &[message("U0GRACE", "1700000009.000100")]).await;
+    let report = wait_until_idle(data.as_path(), DEADLINE).await;
+    assert_eq!(report["quarantined"], 0, "{report}");
+    assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 2);
+    assert_eq!(slack.calls().last().unwrap().token, "xoxb-2");
     server.process.stop().await;
 }
 

@@ -25,6 +25,7 @@ mod machine;
 mod mcp;
 mod packaging;
 mod processes;
+mod quarantine;
 mod real_shapes;
 mod reconcile;
 mod responder;

@@ -6,6 +6,7 @@ use ports::archive::ArchiveError;
 use ports::files::FilesError;
 use ports::queue::QueueError;
 use ports::queue::job::JobError;
+use ports::queue::waiting::WaitCause;
 use rules::Malformed;
 
 use crate::runtime::{JobOutcome, JobRetry};
@@ -33,15 +34,27 @@ pub(crate) enum JobFailure {
     Transient(String),
     /// Like `Transient`, with a known retry delay.
     Postponed(String, Duration),
+    /// Something outside the job must change first, for example a token.
+    Waits(WaitCause, String),
+    /// Slack failed. Most such failures are over after a moment, which may be known.
+    SlackFailed(String, Option<Duration>),
 }
 
+/// A job on which Slack fails is set aside when it is received this often: up to 15 s after the first time.
+const SLACK_TRIES: u32 = 5;
+
 impl JobFailure {
-    /// The outcome for the runtime.
-    pub(crate) fn outcome(self) -> JobOutcome {
+    /// The outcome for the runtime of a job that was received this often.
+    pub(crate) fn outcome(self, receives: u32) -> JobOutcome {
         match self {
             Self::Permanent(reason) => JobOutcome::Quarantine(reason),
             Self::Transient(reason) => JobOutcome::retry(reason),
             Self::Postponed(reason, after) => JobOutcome::Retry(JobRetry { reason, after: Some(after) }),
+            Self::Waits(cause, reason) => JobOutcome::Wait(cause, reason),
+            Self::SlackFailed(reason, after) if receives < SLACK_TRIES => {
+                JobOutcome::Retry(JobRetry { reason, after })
+            }
+            Self::SlackFailed(reason, _) => JobOutcome::Wait(WaitCause::Slack, reason),
         }
     }
 }

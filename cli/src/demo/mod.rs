@@ -31,6 +31,7 @@ use anyhow::{Context, bail, ensure};
 use embedded::DATABASE_FILE;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
+use ports::reread::Reread;
 use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::backfill::BackfillMode;
@@ -133,7 +134,14 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         search_index: None,
     };
     let index = Some(args.data.join(INDEX_FILE));
-    let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work, index)?;
+    let mut composition = Composition::start(
+        &backend,
+        listener,
+        Arc::new(Reread::fixed(secrets.clone())),
+        &clock,
+        work,
+        index,
+    )?;
     let ingest = composition.address;
     let slack = DemoPlayer { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
     let played = perform(&week, &slack, &web, api, &backend);
@@ -305,7 +313,7 @@ mod tests {
         let fixture = crate::fixture::CliFixture::open().await;
         let folder = fixture.data().data.data;
         std::fs::write(folder.join(MARKER), "").unwrap();
-        fixture.post("T1", "C1", "1.000000", "a real message").await;
+        fixture.post("T1", "C1", "1700000001.000000", "a real message").await;
         assert!(remove_earlier_demo_in(&folder).await.unwrap_err().to_string().contains("another workspace"));
         assert!(folder.join(MARKER).exists());
     }

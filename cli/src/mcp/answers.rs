@@ -373,8 +373,10 @@ mod tests {
                 let channel = format!("C2{number:02}");
                 let text = "\"".repeat(random.usize(..3_000));
                 let name = format!("n{}", "\"".repeat(random.usize(..390)));
-                fixture.channel("T1", &channel, "1.000000", &name).await;
-                fixture.channel_notice("T1", &channel, "2.000000", "channel_topic", ("topic", &text)).await;
+                fixture.channel("T1", &channel, "1700000001.000000", &name).await;
+                fixture
+                    .channel_notice("T1", &channel, "1700000002.000000", "channel_topic", ("topic", &text))
+                    .await;
                 channels.insert(channel);
             }
             channels.insert("C1".to_owned());

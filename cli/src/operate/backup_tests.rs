@@ -23,9 +23,10 @@ const MARK: &[u8] = b"the bytes of a file that can be found in the backup again"
 /// An archive with a message, a stored file, and an unfinished one.
 async fn archive() -> (CliFixture, FileId) {
     let fixture = CliFixture::open().await;
-    fixture.post("T1", "C1", "1.000000", "kept").await;
+    fixture.post("T1", "C1", "1700000001.000000", "kept").await;
     let (team, file) = (TeamId::parse("T1").unwrap(), FileId::parse("F1").unwrap());
-    let share = Share { channel: ChannelId::parse("C1").unwrap(), ts: Ts::parse("1.000000").unwrap() };
+    let share =
+        Share { channel: ChannelId::parse("C1").unwrap(), ts: Ts::parse("1700000001.000000").unwrap() };
     let key = FileKey::shared(&team, &share.channel, &share.ts, &file);
     let files = fixture.backend.files();
     let mut writer = files.create(&key).await.unwrap();
@@ -112,10 +113,10 @@ async fn store_unnamed(fixture: &CliFixture, key: &str) {
 async fn a_backup_leaves_out_what_no_row_names() {
     let (fixture, _) = archive().await;
     for key in [
-        "slack/T1/C1/1.000000/F2",
-        "slack/T1/C1/1.000000/F1.0011aabb",
+        "slack/T1/C1/1700000001.000000/F2",
+        "slack/T1/C1/1700000001.000000/F1.0011aabb",
         "slack/T1/images/00112233445566778899aabbccddeeff",
-        "slack/T9/C1/1.000000/F1",
+        "slack/T9/C1/1700000001.000000/F1",
     ] {
         store_unnamed(&fixture, key).await;
     }
@@ -136,7 +137,7 @@ async fn a_backup_leaves_out_what_no_row_names() {
     assert!(output.contains("Left out, because no row names them: 4 files (28 B)."), "{output}");
     run_restore(&file, &data).unwrap();
     assert_eq!(names(&data.join("files/slack")), ["T1", "of.another.version"]);
-    assert_eq!(names(&data.join("files/slack/T1/C1/1.000000")), ["F1"]);
+    assert_eq!(names(&data.join("files/slack/T1/C1/1700000001.000000")), ["F1"]);
     assert_eq!(names(&data.join("files/slack/T1/images")).len(), 1);
 }
 

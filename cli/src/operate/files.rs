@@ -245,7 +245,7 @@ mod tests {
             [("F1", "hosted"), ("F2", "hidden_by_limit"), ("F3", "external"), ("F4", "tombstone")]
         {
             let file = json!({ "id": id, "mode": mode, "external_type": "gdrive", "url_private": "https://files.slack.com/f" });
-            fixture.share("T1", "C1", "1.000000", &file).await;
+            fixture.share("T1", "C1", "1700000001.000000", &file).await;
         }
         // The fixture has already sent the jobs of the messages.
         let before = fixture.ports.queue.depth(QueueName::Files.into()).await.unwrap().waiting;

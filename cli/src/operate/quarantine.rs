@@ -3,31 +3,66 @@
 use std::io::Write;
 
 use anyhow::{Context, bail};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Subcommand};
 use jiff::Timestamp;
 use ports::archive::Archive;
 use ports::clock::{Clock, TimestampMs};
 use ports::queue::QueueName;
+use ports::queue::topology::QUEUES;
 use process::config::backend::Backend;
 use process::config::backend::BackendArgs;
 use process::config::zone::ZoneArgs;
 use serde::Serialize;
 use serde_json::Value;
-use workers::quarantine::{self, Loss, QuarantineError, Quarantined, redaction};
+use slack::ids::TeamId;
+use workers::quarantine::{self, Loss, QuarantineError, QuarantineFilter, Quarantined, redaction};
 
 use crate::plain;
+use crate::progress::ProgressLine;
+use crate::read::team;
 use crate::zone::Zone;
 
 /// Maximum length of a reason in a list. The end of a longer one is kept, because it says what to do.
 const REASON: usize = 300;
 
 const NOTHING: &str = "Nothing is in quarantine.";
+const NO_MATCH: &str = "Nothing matches.";
+const CHANGED: &str = "has changed meanwhile: look at it again with `annalist quarantine show`";
+
+/// The jobs that a command is about; together, the options narrow them down.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct QuarantineFilterArgs {
+    /// Jobs of this workspace
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    /// Jobs whose reason contains this text, in upper or lower case
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    reason: Option<String>,
+    /// Jobs of this queue
+    #[arg(long, value_name = "QUEUE", value_parser = queue_parser())]
+    queue: Option<QueueName>,
+}
+
+fn queue_parser() -> impl TypedValueParser<Value = QueueName> {
+    PossibleValuesParser::new(QUEUES.each_ref().map(|spec| spec.label))
+        .try_map(|label| QueueName::from_label(&label).ok_or("no queue has this name"))
+}
+
+impl From<&QuarantineFilterArgs> for QuarantineFilter {
+    fn from(args: &QuarantineFilterArgs) -> Self {
+        let QuarantineFilterArgs { team, reason, queue } = args.clone();
+        Self { team, reason, queue }
+    }
+}
 
 /// `annalist quarantine …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuarantineCommand {
     /// List the jobs
     List {
+        #[command(flatten)]
+        filter: QuarantineFilterArgs,
         #[command(flatten)]
         backend: BackendArgs,
         /// One JSON object per line
@@ -48,21 +83,31 @@ pub(crate) enum QuarantineCommand {
         #[command(flatten)]
         zone: ZoneArgs,
     },
-    /// Send a job back to its queue, once what was wrong is mended
-    #[command(group(ArgGroup::new("jobs").required(true).args(["id", "all"])))]
+    /// Send jobs back to their queues, once what was wrong is mended; it may be interrupted and run again
+    #[command(group(ArgGroup::new("jobs").required(true).multiple(true).args(["id", "all", "team", "reason", "queue"])))]
     Replay {
         /// The job, as `list` names it
+        #[arg(conflicts_with_all = ["all", "team", "reason", "queue"])]
         id: Option<String>,
         /// Every job there is
-        #[arg(long)]
+        #[arg(long, conflicts_with_all = ["team", "reason", "queue"])]
         all: bool,
+        #[command(flatten)]
+        filter: QuarantineFilterArgs,
         #[command(flatten)]
         backend: BackendArgs,
     },
-    /// Remove a job for good; if that loses an event, `annalist gaps` shows it
+    /// Remove jobs for good; if that loses an event, `annalist gaps` shows it
+    #[command(group(ArgGroup::new("jobs").required(true).multiple(true).args(["id", "team", "reason", "queue"])))]
     Drop {
         /// The job, as `list` names it
-        id: String,
+        #[arg(conflicts_with_all = ["team", "reason", "queue"])]
+        id: Option<String>,
+        #[command(flatten)]
+        filter: QuarantineFilterArgs,
+        /// Remove them; without it, several jobs are only counted
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         backend: BackendArgs,
     },
@@ -87,59 +132,112 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let archive = &*backend.archive();
     match command {
-        QuarantineCommand::List { json: true, .. } => {
+        QuarantineCommand::List { json: true, filter, .. } => {
             let print = async |job: Quarantined| Ok(plain::json_line(out, &QuarantineLine::from(&job))?);
-            quarantine::for_each(archive, print).await
+            quarantine::for_each(archive, &filter.into(), print).await
         }
-        QuarantineCommand::List { json: false, zone, .. } => list(archive, &Zone::from_args(zone), out).await,
+        QuarantineCommand::List { json: false, filter, zone, .. } => {
+            list(archive, &filter.into(), &Zone::from_args(zone), out).await
+        }
         QuarantineCommand::Show { id, json, zone, .. } => {
             show(&find(archive, id).await?, *json, &Zone::from_args(zone), out)
         }
         QuarantineCommand::Replay { id: Some(id), .. } => {
             let job = find(archive, id).await?;
-            replay(backend, clock, &job, out).await
+            let sent = quarantine::replay(&*backend.queue(), archive, clock, &job).await;
+            sent.with_context(|| format!("{} could not be replayed", job.id))?;
+            Ok(writeln!(out, "sent {} back to {}", plain::line(&job.id), job.queue)?)
         }
-        QuarantineCommand::Replay { id: None, .. } => {
-            let (queue, mut is_empty) = (backend.queue(), true);
-            let replay = async |job: Quarantined| {
-                is_empty = false;
-                match quarantine::replay(&*queue, archive, clock, &job).await {
-                    // A job that cannot be sent does not block the others.
-                    Err(error @ QuarantineError::Withheld) => {
-                        Ok(writeln!(out, "{} stays: {error}", plain::line(&job.id))?)
-                    }
-                    sent => print_sent_back(&job, sent, out),
-                }
-            };
-            quarantine::for_each(archive, replay).await?;
-            if is_empty {
-                writeln!(out, "{NOTHING}")?;
-            }
-            Ok(())
+        QuarantineCommand::Replay { id: None, filter, .. } => {
+            let queue = backend.queue();
+            let replay =
+                async |job: &Quarantined| match quarantine::replay(&*queue, archive, clock, job).await {
+                    Err(error @ QuarantineError::Withheld) => Ok(Some(error.to_string())),
+                    sent => Ok(sent
+                        .with_context(|| format!("{} could not be replayed", job.id))
+                        .map(|()| None)?),
+                };
+            let filter = filter.into();
+            let total = quarantine::count_matching(archive, &filter).await?;
+            for_matching(archive, &filter, total, "Sent back", replay, out).await
         }
-        QuarantineCommand::Drop { id, .. } => {
-            let job = find(archive, id).await?;
-            let loss = quarantine::loss(archive, &job).await?;
-            if !quarantine::discard(archive, &job).await? {
-                bail!("{} has changed meanwhile: look at it again with `annalist quarantine show`", job.id);
+        QuarantineCommand::Drop { id: Some(id), .. } => {
+            drop_one(archive, &find(archive, id).await?, out).await
+        }
+        QuarantineCommand::Drop { id: None, filter, yes, .. } => {
+            let filter = filter.into();
+            let total = quarantine::count_matching(archive, &filter).await?;
+            if total > 0 && !yes {
+                let jobs = plain::counted(total, "job matches", "jobs match");
+                bail!("{jobs}: repeat it with --yes to remove what matches for good");
             }
-            let gap_note = match loss {
-                Some(Loss { channel: Some(channel), .. }) => {
-                    format!("; `annalist gaps` shows that {channel} lacks it")
-                }
-                Some(Loss { channel: None, .. }) => "; `annalist gaps` shows that it is missing".to_owned(),
-                None if job.is_unreadable() => {
-                    "; it cannot be read, so `annalist gaps` shows the whole hour in which it came".to_owned()
-                }
-                None if job.queue == QueueName::Files => {
-                    "; `annalist files` shows what is missing, and `annalist files retry` asks for it again"
-                        .to_owned()
-                }
-                None => String::new(),
+            let discard = async |job: &Quarantined| {
+                Ok((!quarantine::discard(archive, job).await?).then(|| format!("it {CHANGED}")))
             };
-            Ok(writeln!(out, "dropped {}{gap_note}", plain::line(&job.id))?)
+            for_matching(archive, &filter, total, "Dropped", discard, out).await
         }
     }
+}
+
+/// Handles the jobs that match, in the order in which they were first sent. `handle` returns why a job stays,
+/// which does not block the others. Each job is handled completely before the next one, so that an
+/// interruption loses nothing.
+async fn for_matching(
+    archive: &dyn Archive,
+    filter: &QuarantineFilter,
+    total: u64,
+    handled: &str,
+    mut handle: impl AsyncFnMut(&Quarantined) -> anyhow::Result<Option<String>>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if total == 0 {
+        return Ok(writeln!(out, "{NO_MATCH}")?);
+    }
+    let mut progress = ProgressLine::begin();
+    let (mut done, mut staying) = (0, 0);
+    let each = async |job: Quarantined| {
+        match handle(&job).await? {
+            None => done += 1,
+            Some(why) => {
+                staying += 1;
+                progress.suspend(|| writeln!(out, "{} stays: {why}", plain::line(&job.id)))?;
+            }
+        }
+        // Jobs may be added meanwhile.
+        let (seen, total) = (done + staying, total.max(done + staying));
+        progress
+            .update(seen, total, |_| format!("{} of {} jobs", plain::grouped(seen), plain::grouped(total)));
+        Ok(())
+    };
+    let all = quarantine::for_each(archive, filter, each).await;
+    drop(progress);
+    if staying > 0 {
+        writeln!(out, "{}.", plain::counted(staying, "job stays", "jobs stay"))?;
+    }
+    writeln!(out, "{handled} {}.", plain::counted(done, "job", "jobs"))?;
+    all
+}
+
+async fn drop_one(archive: &dyn Archive, job: &Quarantined, out: &mut dyn Write) -> anyhow::Result<()> {
+    let loss = quarantine::loss(archive, job).await?;
+    if !quarantine::discard(archive, job).await? {
+        bail!("{} {CHANGED}", job.id);
+    }
+    let gap_note = match loss {
+        Some(Loss { channel: Some(channel), .. }) => {
+            format!("; `annalist gaps` shows that {channel} lacks it")
+        }
+        Some(Loss { channel: None, .. }) => "; `annalist gaps` shows that it is missing".to_owned(),
+        None if job.is_unreadable() => {
+            "; it cannot be read, so `annalist gaps` shows the whole hour in which it came".to_owned()
+        }
+        None if job.queue == QueueName::Files => {
+            "; `annalist files` shows what is missing, and `annalist files retry` asks for it again"
+                .to_owned()
+        }
+        None => String::new(),
+    };
+    Ok(writeln!(out, "dropped {}{gap_note}", plain::line(&job.id))?)
 }
 
 async fn find(archive: &dyn Archive, id: &str) -> anyhow::Result<Quarantined> {
@@ -148,28 +246,11 @@ async fn find(archive: &dyn Archive, id: &str) -> anyhow::Result<Quarantined> {
     quarantine::find(archive, id).await?.with_context(unknown)
 }
 
-async fn replay(
-    backend: &Backend,
-    clock: &dyn Clock,
-    job: &Quarantined,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    print_sent_back(job, quarantine::replay(&*backend.queue(), &*backend.archive(), clock, job).await, out)
-}
-
-fn print_sent_back(
-    job: &Quarantined,
-    sent: Result<(), QuarantineError>,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    sent.with_context(|| format!("{} could not be replayed", job.id))?;
-    Ok(writeln!(out, "sent {} back to {}", plain::line(&job.id), job.queue)?)
-}
-
 #[derive(Serialize)]
 struct QuarantineLine<'a> {
     id: &'a str,
     queue: &'static str,
+    team_id: Option<TeamId>,
     group: &'a str,
     reason: String,
     attempts: u64,
@@ -182,6 +263,7 @@ impl<'a> From<&'a Quarantined> for QuarantineLine<'a> {
         Self {
             id: &job.id,
             queue: job.queue.spec().label,
+            team_id: job.team(),
             group: &job.group,
             // A reason may quote the contents of its job.
             reason: redaction::text_without_secrets(&job.reason),
@@ -192,7 +274,12 @@ impl<'a> From<&'a Quarantined> for QuarantineLine<'a> {
     }
 }
 
-async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow::Result<()> {
+async fn list(
+    archive: &dyn Archive,
+    filter: &QuarantineFilter,
+    zone: &Zone,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let mut is_empty = true;
     let print = async |job: Quarantined| -> anyhow::Result<()> {
         if std::mem::take(&mut is_empty) {
@@ -205,9 +292,10 @@ async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow
         writeln!(out, "    {times}, first seen {first_seen}, last seen {last_seen}")?;
         Ok(writeln!(out, "    {}", plain::tail(&reason, REASON))?)
     };
-    quarantine::for_each(archive, print).await?;
+    quarantine::for_each(archive, filter, print).await?;
     if is_empty {
-        return Ok(writeln!(out, "{NOTHING}")?);
+        let is_unfiltered = *filter == QuarantineFilter::default();
+        return Ok(writeln!(out, "{}", if is_unfiltered { NOTHING } else { NO_MATCH })?);
     }
     writeln!(
         out,

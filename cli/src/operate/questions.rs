@@ -293,14 +293,14 @@ mod tests {
     #[tokio::test]
     async fn each_retry_sends_a_job_even_right_after_the_last_one() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "why?").await;
-        let ts = Ts::parse("1.000000").unwrap();
+        fixture.post("T1", "C1", "1700000001.000000", "why?").await;
+        let ts = Ts::parse("1700000001.000000").unwrap();
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         let id = QuestionId { team, channel, ts: ts.clone(), thread_ts: ts };
         let (user, text) = (UserId::parse("U1").unwrap(), "why?".to_owned());
         let asked = QuestionText { user, text, mentioned: None, files: Vec::new() };
         fixture.archive().write(&rows::asked(&id, &asked, None, 0)).await.unwrap();
-        let retry = QuestionsCommand::Retry(message_args("C1", "1.000000"));
+        let retry = QuestionsCommand::Retry(message_args("C1", "1700000001.000000"));
         for sent in 1..=3 {
             run(&fixture.backend, fixture.clock(), &retry, &mut Vec::new()).await.unwrap();
             assert_eq!(fixture.ports.queue.depth(QueueName::Questions.into()).await.unwrap().waiting, sent);

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use ports::archive::{Archive, ItemKey};
+use ports::clock::{Clock, SystemClock};
 use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use slack::ids::Ts;
 use workers::quarantine;
 
-use super::existence_status::{self, WaitingCheck};
+use super::waiting_status::{self, WaitingCheck, WaitingLine};
 use crate::plain;
 
 /// `annalist status`.
@@ -43,6 +44,8 @@ pub(crate) struct Status {
     pub(crate) idle: bool,
     /// The background queues that have jobs.
     pub(crate) busy: Vec<&'static str>,
+    /// The jobs that wait aside: an entry per workspace, queue and cause.
+    pub(crate) waiting: Vec<WaitingLine>,
     /// Workspaces whose events wait because Slack does not answer the existence check; left out if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) existence_check: Vec<WaitingCheck>,
@@ -154,7 +157,8 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         queues.push(queue_status(queue, spec).await?);
     }
     let has_work = |role| queues.iter().filter(move |queue| queue.role == role && queue.has_work());
-    let idle = has_work(QueueRole::Live).next().is_none();
+    let waiting = reader::waiting::read(archive).await?;
+    let idle = has_work(QueueRole::Live).next().is_none() && waiting.is_empty();
     let busy = has_work(QueueRole::Background).map(|queue| queue.name).collect();
     Ok(Status {
         queues,
@@ -163,7 +167,8 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         files: files::missing(archive).await?,
         idle,
         busy,
-        existence_check: existence_status::read(archive).await?,
+        existence_check: waiting_status::checks(&waiting),
+        waiting: waiting_status::lines(&waiting, SystemClock.now()),
         directory: directory(archive).await?,
     })
 }
@@ -216,7 +221,7 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "quarantined  {}", status.quarantined)?;
     writeln!(out, "gaps         {}", status.gaps)?;
     writeln!(out, "files        {}", file_counts(&status.files))?;
-    existence_status::print(&status.existence_check, out)?;
+    waiting_status::print(&status.waiting, out)?;
     for advice in advice(status) {
         writeln!(out, "\n{advice}")?;
     }
@@ -295,7 +300,8 @@ mod tests {
             .iter()
             .map(|name| json!({ "name": name, "waiting": 0, "in_flight": 0, "oldest_age_s": 0, "dead": 0 }))
             .collect();
-        let expected = json!({ "queues": queues, "quarantined": 0, "gaps": 0, "idle": true, "busy": [] });
+        let expected =
+            json!({ "queues": queues, "quarantined": 0, "gaps": 0, "idle": true, "busy": [], "waiting": [] });
         assert_eq!(serde_json::to_value(status(&fixture).await).unwrap(), expected);
     }
 
@@ -373,13 +379,6 @@ mod tests {
             role: QueueRole::Live,
             worker: "message-writer",
         };
-        let waiting_check = WaitingCheck {
-            team_id: "T1".into(),
-            method: None,
-            since: "2026-01-01T00:00:00Z".into(),
-            until: "2026-01-01T00:01:00Z".into(),
-            reason: "Slack cannot be reached for users.info: HTTP 503".into(),
-        };
         let status = Status {
             queues: vec![dead],
             quarantined: 3,
@@ -387,7 +386,8 @@ mod tests {
             files: MissingFiles { failed: 5, ..MissingFiles::default() },
             idle: false,
             busy: Vec::new(),
-            existence_check: vec![waiting_check],
+            waiting: Vec::new(),
+            existence_check: Vec::new(),
             directory: Vec::new(),
         };
         let shown = text(&status);
@@ -399,7 +399,6 @@ mod tests {
             "annalist quarantine list",
             "Dead letters",
             "3 min",
-            "HTTP 503",
         ] {
             assert!(shown.contains(expected), "{shown}");
         }

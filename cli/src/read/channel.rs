@@ -106,9 +106,9 @@ mod tests {
     #[tokio::test]
     async fn an_id_is_found_without_a_name_and_in_all_workspaces_that_share_it() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "a").await;
-        fixture.post("T2", "C1", "1.000000", "b").await;
-        fixture.post("T2", "C2", "1.000000", "c").await;
+        fixture.post("T1", "C1", "1700000001.000000", "a").await;
+        fixture.post("T2", "C1", "1700000001.000000", "b").await;
+        fixture.post("T2", "C2", "1700000001.000000", "c").await;
         let archive = fixture.archive();
         assert_eq!(found(archive, "C2", None).await, location("T2", "C2"));
         assert_eq!(found(archive, "#C2", None).await, location("T2", "C2"));
@@ -133,8 +133,8 @@ mod tests {
     #[tokio::test]
     async fn a_name_is_found_with_or_without_a_hash_sign_in_any_case() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "general").await;
-        fixture.channel("T1", "C2", "1.000000", "日本語").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "general").await;
+        fixture.channel("T1", "C2", "1700000001.000000", "日本語").await;
         let archive = fixture.archive();
         for name in ["#general", "general", "#General", "GENERAL"] {
             assert_eq!(found(archive, name, None).await, location("T1", "C1"), "{name}");
@@ -147,12 +147,12 @@ mod tests {
     #[tokio::test]
     async fn a_deleted_channel_is_found_by_both_its_names_unless_another_one_took_the_name() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "trial").await;
-        fixture.channel_event("T1", "channel_deleted", "C1", "2.000000").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "trial").await;
+        fixture.channel_event("T1", "channel_deleted", "C1", "1700000002.000000").await;
         let archive = fixture.archive();
         assert_eq!(found(archive, "#deleted_trial", None).await, location("T1", "C1"));
         assert_eq!(found(archive, "#trial", None).await, location("T1", "C1"));
-        fixture.channel("T1", "C2", "3.000000", "trial").await;
+        fixture.channel("T1", "C2", "1700000003.000000", "trial").await;
         assert_eq!(found(archive, "#trial", None).await, location("T1", "C2"));
         assert_eq!(found(archive, "deleted_trial", None).await, location("T1", "C1"));
     }
@@ -160,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn a_channel_that_is_not_deleted_keeps_a_name_that_looks_like_it() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "deleted_items").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "deleted_items").await;
         let archive = fixture.archive();
         assert_eq!(found(archive, "#deleted_items", None).await, location("T1", "C1"));
         let unknown = error(archive, "#items", None).await;
@@ -170,13 +170,13 @@ mod tests {
     #[tokio::test]
     async fn an_ambiguous_name_is_an_error_with_advice() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "general").await;
-        fixture.channel("T2", "C2", "1.000000", "general").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "general").await;
+        fixture.channel("T2", "C2", "1700000001.000000", "general").await;
         let archive = fixture.archive();
         let teams = error(archive, "#general", None).await;
         assert!(teams.contains("T1 (C1), T2 (C2)") && teams.contains("--team"), "{teams}");
         assert_eq!(found(archive, "#general", Some("T2")).await, location("T2", "C2"));
-        fixture.channel("T1", "C3", "1.000000", "General").await;
+        fixture.channel("T1", "C3", "1700000001.000000", "General").await;
         let ids = error(archive, "general", Some("T1")).await;
         assert!(ids.contains("C1, C3") && ids.contains("by its id"), "{ids}");
     }
@@ -184,14 +184,14 @@ mod tests {
     #[tokio::test]
     async fn a_channel_that_continues_under_another_id_is_found_there() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "partners").await;
-        fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "partners").await;
+        fixture.channel_id_changed("T1", "C1", "C2", "1700000002.000000").await;
         for name in ["#partners", "C1", "C2"] {
             let locations = all(fixture.archive(), name, None).await;
             assert_eq!(locations, [location("T1", "C2"), location("T1", "C1")], "{name}");
         }
-        fixture.channel_id_changed("T1", "C2", "C3", "3.000000").await;
-        fixture.post("T2", "C3", "1.000000", "of a workspace that shares it").await;
+        fixture.channel_id_changed("T1", "C2", "C3", "1700000003.000000").await;
+        fixture.post("T2", "C3", "1700000001.000000", "of a workspace that shares it").await;
         let mut locations = all(fixture.archive(), "C1", None).await;
         assert_eq!(locations[0], location("T1", "C3"));
         locations.sort();
@@ -201,14 +201,14 @@ mod tests {
         );
         assert_eq!(all(fixture.archive(), "C1", Some("T1")).await.len(), 3);
         // A cycle of ids is read like any other chain.
-        fixture.channel_id_changed("T1", "C3", "C1", "4.000000").await;
+        fixture.channel_id_changed("T1", "C3", "C1", "1700000004.000000").await;
         assert_eq!(all(fixture.archive(), "C2", Some("T1")).await.len(), 3);
     }
 
     #[tokio::test]
     async fn an_unknown_channel_is_a_short_one_line_error_with_similar_names() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "general").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "general").await;
         for name in ["#nothing", "nothing", "C1#x", "c2", "", "#", "a\nb\u{1b}[2J", &"x".repeat(10_000)] {
             let error = error(fixture.archive(), name, None).await;
             assert!(error.starts_with("no channel "), "{error}");

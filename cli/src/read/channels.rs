@@ -171,7 +171,7 @@ mod tests {
             count: false,
             figures: false,
             index: IndexArgs { folder: None },
-            read: ReadArgs { json, ..message_args("C1", "1.000000").read },
+            read: ReadArgs { json, ..message_args("C1", "1700000001.000000").read },
         }
     }
 
@@ -184,15 +184,17 @@ mod tests {
 
     async fn workspace() -> CliFixture {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "release").await;
-        fixture.channel("T1", "C2", "1.000000", "general").await;
-        fixture.channel_notice("T1", "C2", "2.000000", "channel_topic", ("topic", "a\u{1b}[2J\ntopic")).await;
-        fixture.channel("T1", "C3", "1.000000", "archived-one").await;
-        fixture.channel_event("T1", "channel_archive", "C3", "2.000000").await;
-        fixture.channel("T1", "C4", "1.000000", "a-trial").await;
-        fixture.channel_event("T1", "channel_deleted", "C4", "2.000000").await;
-        fixture.post("T1", "C5", "1.000000", "text").await;
-        fixture.post("T1", "C5", "200000.000000", "text").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "release").await;
+        fixture.channel("T1", "C2", "1700000001.000000", "general").await;
+        fixture
+            .channel_notice("T1", "C2", "1700000002.000000", "channel_topic", ("topic", "a\u{1b}[2J\ntopic"))
+            .await;
+        fixture.channel("T1", "C3", "1700000001.000000", "archived-one").await;
+        fixture.channel_event("T1", "channel_archive", "C3", "1700000002.000000").await;
+        fixture.channel("T1", "C4", "1700000001.000000", "a-trial").await;
+        fixture.channel_event("T1", "channel_deleted", "C4", "1700000002.000000").await;
+        fixture.post("T1", "C5", "1700000001.000000", "text").await;
+        fixture.post("T1", "C5", "1700200000.000000", "text").await;
         fixture
     }
 
@@ -207,7 +209,7 @@ mod tests {
                 "C2 #general 0 a␛[2J topic",
                 "C1 #release 0",
                 "C4 #deleted_a-trial (deleted) 0",
-                "C5 (no name yet) 2 1970-01-03",
+                "C5 (no name yet) 2 2023-11-17",
             ]
         );
     }
@@ -238,7 +240,7 @@ mod tests {
     #[tokio::test]
     async fn figures_match_channelstats() {
         let fixture = workspace().await;
-        fixture.rename("T1", "C1", "3.000000", "release").await;
+        fixture.rename("T1", "C1", "1700000003.000000", "release").await;
         let (team, id) = (TeamId::parse("T1").unwrap(), "C1".parse().unwrap());
         for (day, members) in [("2026-11-19", 4), ("2026-11-20", 5)] {
             let mut update = Update::new(ItemKey::members(&team, &id, day));
@@ -263,13 +265,13 @@ mod tests {
     async fn counts_are_exact_or_marked_and_read_no_messages() {
         let fixture = CliFixture::open().await;
         for second in 1..=BATCH_SIZE + 1 {
-            fixture.post("T1", "C1", &format!("{second}.000000"), "text").await;
+            fixture.post("T1", "C1", &format!("{}.000000", 1_700_000_000 + second), "text").await;
         }
-        fixture.delete("T1", "C1", "7.000000", "90000.000000").await;
+        fixture.delete("T1", "C1", "1700000007.000000", "1700090000.000000").await;
         let mut args = args(false);
         args.count = true;
         let counted = printed(&fixture, &args).await.unwrap();
-        assert!(counted.contains(" 1001  1970-01-01"), "{counted}");
+        assert!(counted.contains(" 1001  2023-11-14"), "{counted}");
         let index = fixture.data().data.data.join("index.db");
         let zone = Zone::from_args(&args.read.zone);
         let watched = Arc::new(WatchedArchive::new(fixture.backend.archive()));
@@ -292,18 +294,18 @@ mod tests {
     #[tokio::test]
     async fn a_channel_that_changed_its_id_or_is_shared_by_workspaces_is_one_line() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "partners").await;
-        fixture.post("T1", "C1", "1.000000", "under the old id").await;
-        fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
-        fixture.post("T1", "C2", "3.000000", "under the new one").await;
-        fixture.channel("T1", "C3", "1.000000", "shared").await;
-        fixture.post("T1", "C3", "4.000000", "here").await;
-        fixture.post("T2", "C3", "4.000000", "here").await;
-        fixture.post("T2", "C3", "5.000000", "and there").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "partners").await;
+        fixture.post("T1", "C1", "1700000001.000000", "under the old id").await;
+        fixture.channel_id_changed("T1", "C1", "C2", "1700000002.000000").await;
+        fixture.post("T1", "C2", "1700000003.000000", "under the new one").await;
+        fixture.channel("T1", "C3", "1700000001.000000", "shared").await;
+        fixture.post("T1", "C3", "1700000004.000000", "here").await;
+        fixture.post("T2", "C3", "1700000004.000000", "here").await;
+        fixture.post("T2", "C3", "1700000005.000000", "and there").await;
         let text = printed(&fixture, &args(false)).await.unwrap();
         assert_eq!(
             squeezed(&text)[2..],
-            ["C2 #partners 2 1970-01-01", "C3 #shared (also in T2) 2 1970-01-01"]
+            ["C2 #partners 2 2023-11-14", "C3 #shared (also in T2) 2 2023-11-14"]
         );
         let json = printed(&fixture, &args(true)).await.unwrap();
         let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -320,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn several_workspaces_have_headings_and_an_unknown_one_is_an_error() {
         let fixture = workspace().await;
-        fixture.channel("T2", "C9", "1.000000", "general").await;
+        fixture.channel("T2", "C9", "1700000001.000000", "general").await;
         let mut args = args(false);
         let text = printed(&fixture, &args).await.unwrap();
         assert!(text.contains("Workspace T1\n") && text.contains("Workspace T2\n"), "{text}");

@@ -147,7 +147,7 @@ mod tests {
     use crate::fixture::{CliFixture, message_args, output};
 
     async fn printed(fixture: &CliFixture, channel: Option<&str>, json: bool) -> String {
-        let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
+        let read = ReadArgs { json, ..message_args("C1", "1700000001.000000").read };
         let args = FilesArgs { channel: channel.map(str::to_owned), read };
         output(async |out| files(fixture.archive(), &args, out).await).await.unwrap()
     }
@@ -157,9 +157,9 @@ mod tests {
         let file =
             |id: &str, name: &str, mode: &str| json!({ "id": id, "name": name, "mode": mode, "size": 1_234 });
         let hostile = format!("a\u{1b}[2J\nF9 held{}", "x".repeat(10_000));
-        fixture.share("T1", "C1", "1.000000", &file("F1", "plan.pdf", "hosted")).await;
-        fixture.share("T1", "C2", "2.000000", &file("F2", &hostile, "external")).await;
-        fixture.share("T1", "C2", "3.000000", &file("F1", "plan.pdf", "hosted")).await;
+        fixture.share("T1", "C1", "1700000001.000000", &file("F1", "plan.pdf", "hosted")).await;
+        fixture.share("T1", "C2", "1700000002.000000", &file("F2", &hostile, "external")).await;
+        fixture.share("T1", "C2", "1700000003.000000", &file("F1", "plan.pdf", "hosted")).await;
         fixture
     }
 
@@ -193,16 +193,17 @@ mod tests {
     #[tokio::test]
     async fn a_canvas_is_listed_with_all_its_versions() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "look").await;
+        fixture.post("T1", "C1", "1700000001.000000", "look").await;
         for (updated, text) in [(1_700_000_000, "first"), (1_700_000_100, "second")] {
-            for update in testkit::canvas::version(("C1", "1.000000"), "F1", "Plan", updated, text).1 {
+            for update in testkit::canvas::version(("C1", "1700000001.000000"), "F1", "Plan", updated, text).1
+            {
                 fixture.archive().write(&update).await.unwrap();
             }
         }
         let text = printed(&fixture, None, false).await;
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("F1            held") && lines[0].ends_with("6 B  Plan"), "{text}");
-        assert!(lines[1].ends_with("/C1/1.000000/F1.001700000100"), "{text}");
+        assert!(lines[1].ends_with("/C1/1700000001.000000/F1.001700000100"), "{text}");
         assert!(lines[2].starts_with("    version of 2023-11-14T22:13:20Z: "), "{text}");
         assert!(lines[3].ends_with("/F1.001700000100"), "{text}");
         let row: Value = serde_json::from_str(printed(&fixture, None, true).await.trim()).unwrap();
@@ -215,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn an_archive_without_files_prints_a_notice() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "text").await;
+        fixture.post("T1", "C1", "1700000001.000000", "text").await;
         assert!(printed(&fixture, None, false).await.starts_with("No files yet"));
         assert_eq!(printed(&fixture, None, true).await, "");
     }

@@ -73,7 +73,8 @@ mod tests {
     use crate::read::{ChannelArgs, ReadArgs};
 
     fn args() -> MessagesArgs {
-        let channel = ChannelArgs { channel: "C1".into(), read: message_args("C1", "1.000000").read };
+        let channel =
+            ChannelArgs { channel: "C1".into(), read: message_args("C1", "1700000001.000000").read };
         MessagesArgs { channel, since: None, until: None, flat: false, figures: false }
     }
 
@@ -102,20 +103,20 @@ mod tests {
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("Times are in UTC."));
         let without_time =
-            |line: &str| line.replacen("1970-01-01 00:16:4", "", 1).replacen(".000000  U1", "", 1);
+            |line: &str| line.replacen("2023-11-14 22:30:0", "", 1).replacen(".000000  U1", "", 1);
         lines.map(without_time).collect()
     }
 
     /// Returns an archive with two threads whose replies alternate, and a further message.
     async fn threads() -> CliFixture {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1001.000000", "one").await;
-        fixture.post("T1", "C1", "1002.000000", "two").await;
-        fixture.reply("T1", "C1", "1003.000000", "1001.000000", "to one").await;
-        fixture.reply("T1", "C1", "1004.000000", "1002.000000", "to two").await;
-        fixture.reply("T1", "C1", "1005.000000", "1001.000000", "again to one").await;
-        fixture.post("T1", "C1", "1006.000000", "three").await;
-        fixture.reply("T1", "C2", "1005.500000", "1001.000000", "of another channel").await;
+        fixture.post("T1", "C1", "1700001001.000000", "one").await;
+        fixture.post("T1", "C1", "1700001002.000000", "two").await;
+        fixture.reply("T1", "C1", "1700001003.000000", "1700001001.000000", "to one").await;
+        fixture.reply("T1", "C1", "1700001004.000000", "1700001002.000000", "to two").await;
+        fixture.reply("T1", "C1", "1700001005.000000", "1700001001.000000", "again to one").await;
+        fixture.post("T1", "C1", "1700001006.000000", "three").await;
+        fixture.reply("T1", "C2", "1700001005.500000", "1700001001.000000", "of another channel").await;
         fixture
     }
 
@@ -125,24 +126,24 @@ mod tests {
         assert_eq!(
             seen(&fixture, |_| ()).await,
             [
-                "1  1001 (2 replies)",
+                "1  1700001001 (2 replies)",
                 "    one",
-                "    3  1003",
+                "    3  1700001003",
                 "        to one",
-                "    5  1005",
+                "    5  1700001005",
                 "        again to one",
-                "2  1002 (1 reply)",
+                "2  1700001002 (1 reply)",
                 "    two",
-                "    4  1004",
+                "    4  1700001004",
                 "        to two",
-                "6  1006",
+                "6  1700001006",
                 "    three",
             ]
         );
         let flat = seen(&fixture, |args| args.flat = true).await;
         let heads: Vec<&str> = flat.iter().step_by(2).map(|line| &line[..1]).collect();
         assert_eq!(heads, ["1", "2", "3", "4", "5", "6"]);
-        assert_eq!(flat[4], "3  1003 (in thread 1001.000000)");
+        assert_eq!(flat[4], "3  1700001003 (in thread 1700001001.000000)");
     }
 
     #[tokio::test]
@@ -152,34 +153,34 @@ mod tests {
         assert_eq!(
             newest,
             [
-                "2  1002 (1 reply)",
+                "2  1700001002 (1 reply)",
                 "    two",
-                "    4  1004",
+                "    4  1700001004",
                 "        to two",
-                "1  1001 (2 replies, 1 of them here)",
+                "1  1700001001 (2 replies, 1 of them here)",
                 "    one",
-                "    5  1005",
+                "    5  1700001005",
                 "        again to one",
-                "6  1006",
+                "6  1700001006",
                 "    three",
             ]
         );
         let bound = |ts: &str| Some(TimeBound::parse(ts).unwrap());
         let between = seen(&fixture, |args| {
-            args.since = bound("1002.000000");
-            args.until = bound("1005.000000");
+            args.since = bound("1700001002.000000");
+            args.until = bound("1700001005.000000");
         })
         .await;
         assert_eq!(
             between,
             [
-                "2  1002 (1 reply)",
+                "2  1700001002 (1 reply)",
                 "    two",
-                "    4  1004",
+                "    4  1700001004",
                 "        to two",
-                "1  1001 (2 replies, 1 of them here)",
+                "1  1700001001 (2 replies, 1 of them here)",
                 "    one",
-                "    3  1003",
+                "    3  1700001003",
                 "        to one",
             ]
             .map(str::to_owned)
@@ -187,10 +188,14 @@ mod tests {
             .collect::<Vec<_>>()
         );
         let orphan = CliFixture::open().await;
-        orphan.reply("T1", "C1", "1003.000000", "1001.000000", "to what").await;
+        orphan.reply("T1", "C1", "1700001003.000000", "1700001001.000000", "to what").await;
         assert_eq!(
             seen(&orphan, |_| ()).await,
-            ["In the thread of 1001.000000, which is not in this archive:", "    3  1003", "        to what"]
+            [
+                "In the thread of 1700001001.000000, which is not in this archive:",
+                "    3  1700001003",
+                "        to what"
+            ]
         );
     }
 
@@ -224,7 +229,8 @@ mod tests {
     #[tokio::test]
     async fn a_channel_with_several_ids_and_workspaces_is_one_history_under_every_name() {
         let fixture = CliFixture::open().await;
-        let all: Vec<String> = (1000..1700).map(|second| format!("{second}.000000")).collect();
+        let all: Vec<String> =
+            (1_700_001_000..1_700_001_700).map(|second| format!("{second}.000000")).collect();
         for (n, ts) in all.iter().enumerate() {
             let locations = [("T1", "C1"), ("T1", "C2"), ("T2", "C2")];
             fixture.post(locations[n % 3].0, locations[n % 3].1, ts, "text").await;
@@ -232,9 +238,9 @@ mod tests {
                 fixture.post(locations[(n + 1) % 3].0, locations[(n + 1) % 3].1, ts, "text").await;
             }
         }
-        fixture.channel("T1", "C1", "1.000000", "partners").await;
-        fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
-        fixture.edit("T1", "C2", "1000.000000", "2000.000000", "edited under the new id").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "partners").await;
+        fixture.channel_id_changed("T1", "C1", "C2", "1700000002.000000").await;
+        fixture.edit("T1", "C2", "1700001000.000000", "1700002000.000000", "edited under the new id").await;
         for channel in ["C1", "C2", "#partners"] {
             for limit in [None, Some(1), Some(256), Some(300), Some(700), Some(9999)] {
                 let mut args = args();
@@ -252,7 +258,8 @@ mod tests {
     #[tokio::test]
     async fn many_pages_are_printed_oldest_first_and_a_limit_keeps_the_newest() {
         let fixture = CliFixture::open().await;
-        let expected: Vec<String> = (1000..1600).map(|second| format!("{second}.000000")).collect();
+        let expected: Vec<String> =
+            (1_700_001_000..1_700_001_600).map(|second| format!("{second}.000000")).collect();
         for ts in expected.iter().rev() {
             fixture.post("T1", "C1", ts, "text").await;
         }
@@ -267,22 +274,22 @@ mod tests {
     async fn figures_match_channelstats() {
         let fixture = threads().await;
         let long = "ä ".repeat(20_000);
-        fixture.post("T1", "C1", "1007.000000", &long).await;
-        fixture.post("T1", "C1", "1008.000000", "<@U2>, ask <@U1> or <@U3|bo>").await;
+        fixture.post("T1", "C1", "1700001007.000000", &long).await;
+        fixture.post("T1", "C1", "1700001008.000000", "<@U2>, ask <@U1> or <@U3|bo>").await;
         let lines = printed(&fixture, &MessagesArgs { figures: true, ..args() }).await;
         let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let fields_of = |index: usize, names: &[&str]| {
             names.iter().map(|name| rows[index][name].clone()).collect::<Value>()
         };
         let thread = ["parent_user_id", "replies", "reply_count", "is_threadhead", "is_threaded"];
-        let replies = "U1:1003.000000,U1:1005.000000";
+        let replies = "U1:1700001003.000000,U1:1700001005.000000";
         assert_eq!(fields_of(0, &thread), serde_json::json!(["U1", replies, 2, true, true]));
         assert_eq!(fields_of(2, &thread), serde_json::json!(["U1", "", 0, false, true]));
         assert_eq!(fields_of(5, &thread), serde_json::json!([null, "", 0, false, false]));
         let own = ["cid_ts", "date", "word_count", "mentions", "reactions_text", "reaction_count"];
         assert_eq!(
             fields_of(6, &own),
-            serde_json::json!(["C1_1007.000000", "1970-01-01", 20_000, "", "", 0])
+            serde_json::json!(["C1_1700001007.000000", "2023-11-14", 20_000, "", "", 0])
         );
         assert_eq!(fields_of(7, &own)[3], "U2:U3");
         assert!(rows.iter().all(|row| row["text"].is_string()), "figures are added to the other fields");

@@ -238,7 +238,7 @@ mod tests {
     use testkit::fake_slack::bookmark;
 
     fn args(name: &str, json: bool) -> SnapshotArgs {
-        let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
+        let read = ReadArgs { json, ..message_args("C1", "1700000001.000000").read };
         let channel = ChannelArgs { channel: name.into(), read };
         SnapshotArgs { channel, history: false, figures: false, forget_public: false }
     }
@@ -266,7 +266,8 @@ mod tests {
     async fn bookmarks_are_listed_and_removed_ones_are_marked() {
         let fixture = release().await;
         let listed = |id: &str| bookmark(id, "Wi\u{1b}ki", "https://example.com/");
-        let (team, id, at) = ("T1".parse().unwrap(), "C1".parse().unwrap(), "1.000000".parse().unwrap());
+        let (team, id, at) =
+            ("T1".parse().unwrap(), "C1".parse().unwrap(), "1700000001.000000".parse().unwrap());
         let both = [listed("Bk1"), listed("Bk2")];
         let mut updates = rules::bookmark::compare(&team, &id, &both, &[], &at).updates;
         updates[1].set.insert("removed".into(), true.into());
@@ -407,7 +408,7 @@ mod tests {
     #[tokio::test]
     async fn a_channel_with_only_messages_prints_advice() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "text").await;
+        fixture.post("T1", "C1", "1700000001.000000", "text").await;
         for history in [false, true] {
             assert!(printed(&fixture, "C1", history, false).await.contains("annalist sync"));
             assert_eq!(printed(&fixture, "C1", history, true).await, "");

@@ -62,29 +62,34 @@ mod tests {
     #[tokio::test]
     async fn a_thread_is_found_by_its_root_and_by_any_reply() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "root").await;
-        fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
-        fixture.reply("T1", "C1", "3.000000", "1.000000", "second").await;
-        fixture.reply("T1", "C2", "2.500000", "1.000000", "of another channel's thread").await;
-        for ts in ["1.000000", "2.000000", "3.000000"] {
-            assert_eq!(seen(&fixture, &message_args("C1", ts)).await, ["1.000000", "2.000000", "3.000000"]);
+        fixture.post("T1", "C1", "1700000001.000000", "root").await;
+        fixture.reply("T1", "C1", "1700000002.000000", "1700000001.000000", "first").await;
+        fixture.reply("T1", "C1", "1700000003.000000", "1700000001.000000", "second").await;
+        fixture
+            .reply("T1", "C2", "1700000002.500000", "1700000001.000000", "of another channel's thread")
+            .await;
+        for ts in ["1700000001.000000", "1700000002.000000", "1700000003.000000"] {
+            assert_eq!(
+                seen(&fixture, &message_args("C1", ts)).await,
+                ["1700000001.000000", "1700000002.000000", "1700000003.000000"]
+            );
         }
         // The archive lacks the root of this thread.
-        assert_eq!(seen(&fixture, &message_args("C2", "1.000000")).await, ["2.500000"]);
+        assert_eq!(seen(&fixture, &message_args("C2", "1700000001.000000")).await, ["1700000002.500000"]);
     }
 
     #[tokio::test]
     async fn a_limit_keeps_the_newest() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "root").await;
-        fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
-        fixture.reply("T1", "C1", "3.000000", "1.000000", "second").await;
+        fixture.post("T1", "C1", "1700000001.000000", "root").await;
+        fixture.reply("T1", "C1", "1700000002.000000", "1700000001.000000", "first").await;
+        fixture.reply("T1", "C1", "1700000003.000000", "1700000001.000000", "second").await;
         for (limit, expected) in [
-            (1, &["3.000000"][..]),
-            (2, &["2.000000", "3.000000"]),
-            (3, &["1.000000", "2.000000", "3.000000"]),
+            (1, &["1700000003.000000"][..]),
+            (2, &["1700000002.000000", "1700000003.000000"]),
+            (3, &["1700000001.000000", "1700000002.000000", "1700000003.000000"]),
         ] {
-            let mut args = message_args("C1", "1.000000");
+            let mut args = message_args("C1", "1700000001.000000");
             args.read.limit = NonZeroUsize::new(limit);
             assert_eq!(seen(&fixture, &args).await, expected);
         }
@@ -93,24 +98,24 @@ mod tests {
     #[tokio::test]
     async fn a_thread_continues_under_another_id_and_in_another_workspace() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "root").await;
-        fixture.reply("T1", "C1", "2.000000", "1.000000", "under the old id").await;
-        fixture.channel("T1", "C1", "1.000000", "partners").await;
-        fixture.channel_id_changed("T1", "C1", "C2", "3.000000").await;
-        fixture.reply("T1", "C2", "4.000000", "1.000000", "under the new id").await;
-        fixture.reply("T2", "C2", "5.000000", "1.000000", "of the other workspace").await;
-        fixture.delete("T1", "C2", "2.000000", "6.000000").await;
-        let all = ["1.000000", "2.000000", "4.000000", "5.000000"];
+        fixture.post("T1", "C1", "1700000001.000000", "root").await;
+        fixture.reply("T1", "C1", "1700000002.000000", "1700000001.000000", "under the old id").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "partners").await;
+        fixture.channel_id_changed("T1", "C1", "C2", "1700000003.000000").await;
+        fixture.reply("T1", "C2", "1700000004.000000", "1700000001.000000", "under the new id").await;
+        fixture.reply("T2", "C2", "1700000005.000000", "1700000001.000000", "of the other workspace").await;
+        fixture.delete("T1", "C2", "1700000002.000000", "1700000006.000000").await;
+        let all = ["1700000001.000000", "1700000002.000000", "1700000004.000000", "1700000005.000000"];
         for channel in ["C1", "C2", "#partners"] {
-            for ts in ["1.000000", "4.000000", "5.000000"] {
+            for ts in ["1700000001.000000", "1700000004.000000", "1700000005.000000"] {
                 assert_eq!(seen(&fixture, &message_args(channel, ts)).await, all, "{channel} {ts}");
             }
         }
-        let args = message_args("C1", "1.000000");
+        let args = message_args("C1", "1700000001.000000");
         let lines = output(async |out| thread(fixture.archive(), &args, out).await).await.unwrap();
         let reply: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
         assert_eq!((&reply["deleted"], &reply["channel_id"]), (&true.into(), &"C1".into()), "{reply}");
-        let mut newest = message_args("C1", "1.000000");
+        let mut newest = message_args("C1", "1700000001.000000");
         newest.read.limit = NonZeroUsize::new(2);
         assert_eq!(seen(&fixture, &newest).await, all[2..]);
         newest.read = crate::read::ReadArgs { limit: None, team: "T1".parse().ok(), ..newest.read };
@@ -120,9 +125,10 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_thread_is_an_error_and_prints_nothing() {
         let fixture = CliFixture::open().await;
-        fixture.post("T1", "C1", "1.000000", "root").await;
+        fixture.post("T1", "C1", "1700000001.000000", "root").await;
         let mut out = Vec::new();
-        let error = thread(fixture.archive(), &message_args("C1", "9.000000"), &mut out).await.unwrap_err();
+        let error =
+            thread(fixture.archive(), &message_args("C1", "1700000009.000000"), &mut out).await.unwrap_err();
         assert!(matches!(error, ReadError::UnknownMessage { .. }), "{error}");
         assert!(out.is_empty());
     }

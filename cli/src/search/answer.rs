@@ -326,7 +326,7 @@ mod tests {
     #[tokio::test]
     async fn a_hit_in_a_channel_that_is_private_now_is_marked() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "general").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "general").await;
         fixture.post("T1", "C1", "1700000000.000100", "a word").await;
         let args = SearchArgs { backend: fixture.data(), ..parsed(&["word", "--tz", "UTC"]).unwrap() };
         let run_search =
@@ -344,7 +344,7 @@ mod tests {
     #[tokio::test]
     async fn a_hit_in_a_canvas_shows_its_name_and_its_words() {
         let fixture = CliFixture::open().await;
-        fixture.channel("T1", "C1", "1.000000", "general").await;
+        fixture.channel("T1", "C1", "1700000001.000000", "general").await;
         fixture.post("T1", "C1", "1700000000.000100", "look").await;
         let share = ("C1", "1700000000.000100");
         for update in testkit::canvas::version(share, "F1", "Launch plan", 1, "rockets fly").1 {

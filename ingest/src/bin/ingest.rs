@@ -9,6 +9,7 @@ use clap::{CommandFactory, Parser};
 use ingest::{Ingest, IngestLimits, serve_events};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
+use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::{self, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
 use process::failure;
@@ -37,7 +38,7 @@ async fn main() -> ExitCode {
 
 async fn start() -> anyhow::Result<()> {
     let command = config::parse::<IngestCommand>(IngestCommand::command(), std::env::args_os())?;
-    let secrets = config::signing_secrets().await?;
+    let secrets = config::signing_secrets_with_rereads().await?;
     telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]
     if config::lambda::on_lambda() {
@@ -49,7 +50,7 @@ async fn start() -> anyhow::Result<()> {
 /// Serves Lambda instead of a port. The queue is not checked at startup: a function cannot report an error
 /// before its first event, and Slack waits for its first response.
 #[cfg(feature = "aws")]
-async fn as_function(command: IngestCommand, secrets: SigningSecrets) -> anyhow::Result<()> {
+async fn as_function(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>>) -> anyhow::Result<()> {
     let metrics = telemetry::emf::install(command.metrics.metrics, &command.backend.aws.prefix)?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
@@ -64,7 +65,7 @@ async fn as_function(command: IngestCommand, secrets: SigningSecrets) -> anyhow:
     ingest::lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
 }
 
-async fn run(command: IngestCommand, secrets: SigningSecrets) -> anyhow::Result<()> {
+async fn run(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>>) -> anyhow::Result<()> {
     let shutdown = process::shutdown::on_signal().context("cannot listen to signals")?;
     // Binds both addresses first, so that an address in use is reported before anything is written.
     let events = bind(command.listen.listen).await?;

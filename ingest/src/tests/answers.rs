@@ -1,10 +1,15 @@
 //! The response to each kind of request, and what is stored of it.
 
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
 use axum::body::Body;
 use hyper::{Method, Request};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use ports::queue::QueueName;
 use ports::queue::job::{Job, encode_event};
+use ports::reread::RereadLimits;
 
 use super::*;
 
@@ -49,6 +54,62 @@ async fn either_secret_is_accepted_during_rotation() {
         let request = signed_with(secret, NOW_S, MESSAGE);
         assert_eq!(fixture.send(request).await.verdict(), verdict, "{secret}");
     }
+}
+
+/// An endpoint whose secret was changed to "rotated" after it was read, the number of reads, and the clock of
+/// the reads.
+fn with_rotated_secret() -> (IngestFixture, Arc<AtomicU32>, Arc<ManualClock>) {
+    let clock = ManualClock::starting_at(TimestampMs(NOW_S * 1000));
+    let limits = RereadLimits {
+        max_age: Duration::from_secs(300),
+        min_interval: Duration::from_secs(60),
+        time_limit: Duration::from_millis(800),
+    };
+    let reads = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&reads);
+    let read = Box::new(move |_| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        let read = async { Ok(Arc::new(secrets("rotated"))) };
+        Box::pin(read) as Pin<Box<dyn Future<Output = _> + Send>>
+    });
+    let mut fixture = IngestFixture::new(Behaviour::Keep);
+    let reread = Reread::new("NAME", Arc::new(secrets("current")), limits, clock.clone(), read);
+    fixture.ingest.secrets = Arc::new(reread);
+    fixture.router = router(fixture.ingest.clone());
+    (fixture, reads, clock)
+}
+
+#[tokio::test]
+async fn a_rotated_secret_is_read_at_the_first_signature_that_does_not_fit() {
+    let (fixture, reads, clock) = with_rotated_secret();
+    clock.advance(Duration::from_secs(60));
+    for (secret, verdict, expected_reads) in [
+        ("current", (200, false), 0),
+        ("rotated", (200, false), 1),
+        ("rotated", (200, false), 1),
+        ("current", (401, false), 1),
+    ] {
+        let request = signed_with(secret, NOW_S, MESSAGE);
+        assert_eq!(fixture.send(request).await.verdict(), verdict, "{secret}");
+        assert_eq!(reads.load(Ordering::SeqCst), expected_reads, "{secret}");
+    }
+}
+
+#[tokio::test]
+async fn forged_requests_cause_one_read_a_minute_and_a_secret_that_was_replaced_ends() {
+    let (fixture, reads, clock) = with_rotated_secret();
+    for minutes in 0..3 {
+        for _ in 0..100 {
+            let request = signed_with("forged", NOW_S, MESSAGE);
+            assert_eq!(fixture.send(request).await.verdict(), (401, false));
+        }
+        assert_eq!(reads.load(Ordering::SeqCst), minutes);
+        clock.advance(Duration::from_secs(60));
+    }
+    let (fixture, _, clock) = with_rotated_secret();
+    clock.advance(Duration::from_secs(300));
+    let request = signed_with("current", NOW_S, MESSAGE);
+    assert_eq!(fixture.send(request).await.verdict(), (401, false), "it is read again without a misfit");
 }
 
 #[tokio::test]

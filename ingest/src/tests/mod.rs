@@ -16,6 +16,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, StatusCode};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::run::RunId;
+use ports::reread::Reread;
 use process::requests::OpenRequests;
 use secrecy::SecretString;
 use slack::signature::SigningSecrets;
@@ -64,7 +65,7 @@ impl IngestFixture {
         let clock = ManualClock::starting_at(TimestampMs(NOW_S * 1000));
         let ingest = Ingest {
             queue: queue.clone(),
-            secrets: secrets("current,next"),
+            secrets: Arc::new(Reread::fixed(secrets("current,next"))),
             clock,
             limits,
             open_requests: OpenRequests::default(),

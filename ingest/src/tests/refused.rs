@@ -88,6 +88,19 @@ async fn stale_requests_become_one_fact_per_minute_from_the_first_to_the_last() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_first_fact_of_each_workspace_is_sent_before_its_response() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
+    for number in 1..=50 {
+        for _ in 0..3 {
+            let request =
+                signed_with("current", NOW_S - 40_000, MESSAGE.replace("T1", &format!("T{number}")));
+            assert_eq!(fixture.send(request).await.status.as_u16(), 401);
+        }
+        assert_eq!(fixture.queue.kept().len(), number);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_repeatedly_replayed_request_does_not_fill_the_queue() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     for _ in 0..1_000 {

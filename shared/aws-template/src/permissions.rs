@@ -200,7 +200,7 @@ impl PermittedPart {
         };
         match self {
             Self::Ingest => vec![
-                send(&[QueueName::Events, QueueName::Channels]),
+                send([QueueName::Events, QueueName::Channels]),
                 Grant::new(SECRET, [Target::SigningSecret]),
             ],
             Self::Worker(spec) => {
@@ -211,15 +211,13 @@ impl PermittedPart {
                 if spec.queue.name != first && !spec.sends_to.contains(&first) {
                     grants.push(Grant::new(FIND_QUEUE, [Target::Queue(first.into())]));
                 }
-                if !spec.sends_to.is_empty() {
-                    grants.push(send(spec.sends_to));
-                }
+                grants.push(send([&[spec.queue.name], spec.sends_to].concat()));
                 grants.extend(rows(true));
                 grants.extend(uses(spec.uses));
                 grants
             }
             Self::Hourly(spec) => {
-                let mut grants = vec![send(spec.sends_to)];
+                let mut grants = vec![send(spec.sends_to.to_vec())];
                 grants.extend(rows(false));
                 grants.extend(uses(spec.uses));
                 grants
@@ -228,7 +226,7 @@ impl PermittedPart {
                 let names = QUEUES.each_ref().map(|spec| spec.name);
                 let mut grants = vec![
                     Grant::new(CONSUME, QueueRef::all().map(Target::Queue)),
-                    send(&names),
+                    send(names),
                     Grant::new(INDEX, [Target::Index]),
                 ];
                 grants.extend(rows(true));
@@ -244,8 +242,8 @@ impl PermittedPart {
     }
 }
 
-fn send(queues: &[QueueName]) -> Grant {
-    Grant::new(SEND, queues.iter().map(|name| Target::Queue((*name).into())))
+fn send(queues: impl IntoIterator<Item = QueueName>) -> Grant {
+    Grant::new(SEND, queues.into_iter().map(|name| Target::Queue(name.into())))
 }
 
 /// To read and write rows, and with `passing` to delete transient ones.
@@ -357,6 +355,21 @@ mod tests {
             let own = [spec.queue.name.into(), QueueRef::dead_letters(spec.queue.name)];
             assert_eq!(consumes, [Grant::new(CONSUME, own.map(Target::Queue))]);
         }
+    }
+
+    #[test]
+    fn every_worker_may_send_to_its_own_queue_and_delete_the_jobs_that_wait() {
+        for spec in &WORKERS {
+            let grants = PermittedPart::Worker(spec).grants();
+            let may = |actions: Actions, target: Target| {
+                let granted = |grant: &Grant| grant.actions == actions && grant.targets.contains(&target);
+                grants.iter().any(granted)
+            };
+            assert!(may(SEND, Target::Queue(spec.queue.name.into())), "{}", spec.name);
+            assert!(may(ROWS, Target::Table) && may(DELETE_ROWS, Target::PassingRows), "{}", spec.name);
+        }
+        let waits = ["waiting#events#T1", "meta#waiting"];
+        assert!(waits.into_iter().all(ports::archive::key::is_transient));
     }
 
     #[test]

@@ -108,7 +108,8 @@ pub(super) const OBJECTS: Policy = Policy {
     first_backoff: ms(100),
 };
 
-/// A secret, which is read once at startup: Lambda allows ten seconds for that.
+/// A secret, which is read at startup: Lambda allows ten seconds for that. Later reads have shorter timeouts of
+/// their own.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html>
 pub(super) const SECRETS: Policy = Policy {
     connect: ms(1_000),

@@ -10,6 +10,7 @@
 //!   works on which file or question.
 //! * [`workers`]: the table of workers.
 //! * [`clock`]: the only access to wall-clock time. [`lease`]: how long a lease may last. [`metrics`]: the table of all metrics.
+//! * [`reread`]: tokens and secrets that are read again while the process runs.
 
 pub mod archive;
 pub mod changes;
@@ -20,4 +21,5 @@ pub mod files;
 pub mod lease;
 pub mod metrics;
 pub mod queue;
+pub mod reread;
 pub mod workers;

@@ -55,7 +55,7 @@ pub struct WorkerSpec {
     pub description: &'static str,
     /// The queue it consumes. No other worker consumes it.
     pub queue: QueueSpec,
-    /// The queues it sends to.
+    /// The other queues it sends to: every worker also sends to its own, jobs that it had set aside.
     pub sends_to: &'static [QueueName],
     /// The other resources it uses.
     pub uses: &'static [Uses],
@@ -110,8 +110,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
             dedup: "team, event_id, body",
             delay: Duration::ZERO,
         },
-        // An event whose channel is not known yet waits on its own queue.
-        sends_to: &[QueueName::Events, QueueName::Channels, QueueName::Files, QueueName::Questions],
+        sends_to: &[QueueName::Channels, QueueName::Files, QueueName::Questions],
         uses: &[Uses::Existence, Uses::SlackApi],
         // Ten events of up to a megabyte, read and written.
         memory_mb: 256,
@@ -172,8 +171,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
             // bucket is counted. The minute is that of the send time, not that of the event.
             delay: Duration::from_secs(90),
         },
-        // It finds the days to count itself.
-        sends_to: &[QueueName::Stats],
+        sends_to: &[],
         uses: &[],
         // A page of a day's messages, up to a megabyte, and their counts.
         memory_mb: 256,
@@ -195,8 +193,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
             dedup: "team, channel, ts, attempt",
             delay: Duration::ZERO,
         },
-        // A question that was reset is sent again.
-        sends_to: &[QueueName::Replies, QueueName::Questions],
+        sends_to: &[QueueName::Replies],
         uses: &[Uses::Claims, Uses::Threads, Uses::Processor],
         memory_mb: 256,
         // A model takes a minute, and may take more.
@@ -237,8 +234,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
             dedup: "team, channel, from, to, page",
             delay: Duration::ZERO,
         },
-        // A long span continues in another job, behind the waiting ones.
-        sends_to: &[QueueName::Files, QueueName::Backfill],
+        sends_to: &[QueueName::Files],
         uses: &[Uses::Threads, Uses::SlackApi],
         // Two pages of up to 16 MiB, as responses and as rows.
         memory_mb: 512,

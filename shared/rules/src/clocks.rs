@@ -80,25 +80,25 @@ mod tests {
         r#""type":"channel_rename","channel":{"id":"C1","name":"a"},"event_ts":"CLOCK""#,
         r#""type":"pin_added","user":"U1","channel_id":"C1","item":{"type":"message","message":{"ts":"CLOCK"}}"#,
         r#""type":"message","channel":"C1","ts":"CLOCK""#,
-        r#""type":"message","channel":"C1","ts":"1.000000","thread_ts":"CLOCK""#,
-        r#""type":"message","channel":"C1","ts":"1.000000","edited":{"ts":"CLOCK"}"#,
+        r#""type":"message","channel":"C1","ts":"1700000001.000000","thread_ts":"CLOCK""#,
+        r#""type":"message","channel":"C1","ts":"1700000001.000000","edited":{"ts":"CLOCK"}"#,
         r#""type":"message","subtype":"message_changed","channel":"C1","message":{"ts":"CLOCK"}"#,
-        r#""type":"message","subtype":"message_changed","channel":"C1","message":{"ts":"1.000000","edited":{"ts":"CLOCK"}}"#,
+        r#""type":"message","subtype":"message_changed","channel":"C1","message":{"ts":"1700000001.000000","edited":{"ts":"CLOCK"}}"#,
         r#""type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"CLOCK""#,
-        r#""type":"message","channel":"C1","ts":"2.000000","root":{"ts":"1.000000","text":"a","edited":{"ts":"CLOCK"}}"#,
-        r#""type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"1.000000","previous_message":{"ts":"1.000000","edited":{"ts":"CLOCK"}}"#,
+        r#""type":"message","channel":"C1","ts":"1700000002.000000","root":{"ts":"1700000001.000000","text":"a","edited":{"ts":"CLOCK"}}"#,
+        r#""type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"1700000001.000000","previous_message":{"ts":"1700000001.000000","edited":{"ts":"CLOCK"}}"#,
         r#""type":"reaction_added","user":"U1","reaction":"a","item":{"type":"message","channel":"C1","ts":"CLOCK"}"#,
-        r#""type":"reaction_removed","user":"U1","reaction":"a","event_ts":"CLOCK","item":{"type":"message","channel":"C1","ts":"1.000000"}"#,
+        r#""type":"reaction_removed","user":"U1","reaction":"a","event_ts":"CLOCK","item":{"type":"message","channel":"C1","ts":"1700000001.000000"}"#,
     ];
 
     #[test]
     fn each_clock_may_be_ahead_by_the_tolerance_of_the_signature_check_and_no_more() {
         for event in EVENTS {
             let at = |clock: &str| checked(&event.replace("CLOCK", clock));
-            for fine in ["1.000000", "1700000000.000100", "1700000300.000000", "no clock"] {
+            for fine in ["1700000001.000000", "1700000000.000100", "1700000300.000000", "no clock"] {
                 assert_eq!(at(fine), Ok(()), "{event} {fine}");
             }
-            for ahead in ["1700000300.000001", "1700000301.000000", "999999999999.999999"] {
+            for ahead in ["1700000300.000001", "1700000301.000000", "9999999999.999999"] {
                 let found = at(ahead);
                 assert!(matches!(found, Err(Malformed::FromTheFuture { .. })), "{event} {ahead}: {found:?}");
             }

@@ -28,6 +28,7 @@ pub mod user_group;
 pub mod version;
 pub mod view;
 pub mod visibility;
+pub mod waiting;
 pub mod workspace;
 
 use serde::Deserialize;

@@ -27,7 +27,7 @@ pub(super) fn changes(event: &SlackEvent<'_>, change: PinChange) -> Result<Vec<C
     let missing = |field| Malformed::Missing { event: "pin", field };
     let channel = event.channel()?;
     let ts = event.header.item().and_then(|item| item.ts()).ok_or(missing("item.message.ts"))?;
-    let ts = Ts::parse(&ts)?;
+    let ts = Ts::of_message(&ts)?;
     let user = event.user("pin")?;
     // At one clock, removed wins over added: any fixed order will do.
     let state = match change {
@@ -76,7 +76,7 @@ pub(super) fn listed(channel: &ChannelId, object: &Map<String, Value>) -> Option
 ///
 /// <https://docs.slack.dev/reference/methods/pins.list>
 pub fn in_list(item: &Value) -> Option<(Ts, ListedPin)> {
-    let ts = Ts::parse(item.pointer("/message/ts")?.as_str()?).ok()?;
+    let ts = Ts::of_message(item.pointer("/message/ts")?.as_str()?).ok()?;
     Some((ts, pin_of(item.get("created"), item.get("created_by"))))
 }
 
@@ -146,11 +146,13 @@ mod tests {
     use crate::fixture::{channel, team, ts, with_event};
     use crate::project;
 
+    const BEGAN_S: i64 = 1_700_000_000;
+
     fn event(kind: &str, second: i64, user: &str) -> Vec<Update> {
         let event = json!({
-            "type": kind, "user": user, "channel_id": "C1", "event_ts": format!("{second}.000100"),
-            "item": { "type": "message", "channel": "C1", "created": second, "created_by": user,
-                "message": { "ts": "5.000000", "text": "a", "pinned_to": ["C1"] } },
+            "type": kind, "user": user, "channel_id": "C1", "event_ts": format!("{}.000100", BEGAN_S + second),
+            "item": { "type": "message", "channel": "C1", "created": BEGAN_S + second, "created_by": user,
+                "message": { "ts": "1700000005.000000", "text": "a", "pinned_to": ["C1"] } },
         });
         let changes = with_event(event, |event| event.changes()).unwrap();
         changes
@@ -164,7 +166,7 @@ mod tests {
 
     fn history(object: Value) -> Option<Vec<Update>> {
         let Value::Object(object) = object else { panic!("no object") };
-        Some(listed(&channel("C1"), &object)?.updates(&team(), &channel("C1"), &ts(5)).into())
+        Some(listed(&channel("C1"), &object)?.updates(&team(), &channel("C1"), &ts(BEGAN_S + 5)).into())
     }
 
     /// The row of the message after these updates in any order, and its pin.
@@ -178,15 +180,17 @@ mod tests {
             }
             let mut row: Option<Attributes> = None;
             for update in order.iter().chain(&order) {
-                if update.key == ItemKey::message(&team(), &channel("C1"), &ts(5)) {
+                if update.key == ItemKey::message(&team(), &channel("C1"), &ts(BEGAN_S + 5)) {
                     row = update.apply(row.as_ref()).or(row);
                 }
             }
             rows.push(row.unwrap());
         }
         assert!(rows.iter().all(|row| *row == rows[0]), "{rows:?}");
-        let row =
-            Item { key: ItemKey::message(&team(), &channel("C1"), &ts(5)), attributes: rows[0].clone() };
+        let row = Item {
+            key: ItemKey::message(&team(), &channel("C1"), &ts(BEGAN_S + 5)),
+            attributes: rows[0].clone(),
+        };
         assert_eq!(project::message(&row), None, "it waits for its message");
         project(&row.attributes)
     }
@@ -197,16 +201,19 @@ mod tests {
         let again = event("pin_added", 30, "U3");
         let stale =
             history(json!({ "pinned_to": ["C1"], "pinned_info": { "channel": "C1", "pinned_by": "U9",
-            "pinned_ts": 40 } }))
+            "pinned_ts": BEGAN_S + 40 } }))
             .unwrap();
-        assert_eq!(pinned(std::slice::from_ref(&added)), Some(json!({ "user": "U1", "ts": "10.000100" })));
+        assert_eq!(
+            pinned(std::slice::from_ref(&added)),
+            Some(json!({ "user": "U1", "ts": "1700000010.000100" }))
+        );
         assert_eq!(pinned(&[added.clone(), removed.clone()]), None);
         assert_eq!(pinned(&[added.clone(), removed.clone(), stale.clone()]), None);
         assert_eq!(
             pinned(&[removed, added, again, stale.clone()]),
-            Some(json!({ "user": "U3", "ts": "30.000100" }))
+            Some(json!({ "user": "U3", "ts": "1700000030.000100" }))
         );
-        assert_eq!(pinned(&[stale]), Some(json!({ "user": "U9", "ts": "40.000000" })));
+        assert_eq!(pinned(&[stale]), Some(json!({ "user": "U9", "ts": "1700000040.000000" })));
     }
 
     #[test]
@@ -237,11 +244,11 @@ mod tests {
     #[test]
     fn two_listed_pins_leave_the_same_row_in_any_order() {
         let pin = |by: &str, at: i64| {
-            history(json!({ "pinned_to": ["C1"], "pinned_info": { "channel": "C1", "pinned_by": by, "pinned_ts": at } }))
+            history(json!({ "pinned_to": ["C1"], "pinned_info": { "channel": "C1", "pinned_by": by, "pinned_ts": BEGAN_S + at } }))
                 .unwrap()
         };
         let later = pinned(&[pin("U1", 20), pin("U2", 10), history(json!({ "pinned_to": ["C1"] })).unwrap()]);
-        assert_eq!(later, Some(json!({ "user": "U1", "ts": "20.000000" })));
+        assert_eq!(later, Some(json!({ "user": "U1", "ts": "1700000020.000000" })));
     }
 
     #[test]
@@ -250,25 +257,32 @@ mod tests {
         let attributes = event.apply(None).unwrap();
         let row = Item { key: event.key.clone(), attributes };
         let user = UserId::parse("U1").unwrap();
-        assert_eq!(without_person(&row, &user, &ts(10)), None, "it is not before the time");
-        assert_eq!(without_person(&row, &UserId::parse("U2").unwrap(), &ts(99)), None);
-        let erased = without_person(&row, &user, &ts(99)).unwrap().apply(Some(&row.attributes)).unwrap();
+        assert_eq!(without_person(&row, &user, &ts(BEGAN_S + 10)), None, "it is not before the time");
+        assert_eq!(without_person(&row, &UserId::parse("U2").unwrap(), &ts(BEGAN_S + 99)), None);
+        let erased =
+            without_person(&row, &user, &ts(BEGAN_S + 99)).unwrap().apply(Some(&row.attributes)).unwrap();
         assert!(!json!(erased).to_string().contains("U1"));
-        assert_eq!(project(&erased), Some(json!({ "ts": "10.000100" })));
+        assert_eq!(project(&erased), Some(json!({ "ts": "1700000010.000100" })));
         assert_eq!(event.apply(Some(&erased)), None);
         let row = Item { attributes: erased, ..row };
-        assert_eq!(without_person(&row, &user, &ts(99)), None);
+        assert_eq!(without_person(&row, &user, &ts(BEGAN_S + 99)), None);
     }
 
     #[test]
     fn an_item_of_a_list_is_a_message_and_a_pinned_file_is_not() {
-        let item = json!({ "type": "message", "created": 10, "created_by": "U1", "channel": "C1",
-            "message": { "ts": "5.000000" } });
+        let item = json!({ "type": "message", "created": BEGAN_S + 10, "created_by": "U1", "channel": "C1",
+            "message": { "ts": "1700000005.000000" } });
         let (found, pin) = in_list(&item).unwrap();
-        assert_eq!((found, pin), (ts(5), ListedPin { at: ts(10), user: UserId::parse("U1").ok() }));
-        for other in
-            [json!({ "type": "file", "file": { "id": "F1" } }), json!({ "message": { "ts": 5 } }), json!([7])]
-        {
+        assert_eq!(
+            (found, pin),
+            (ts(BEGAN_S + 5), ListedPin { at: ts(BEGAN_S + 10), user: UserId::parse("U1").ok() })
+        );
+        for other in [
+            json!({ "type": "file", "file": { "id": "F1" } }),
+            json!({ "message": { "ts": 5 } }),
+            json!({ "message": { "ts": "5.000000" } }),
+            json!([7]),
+        ] {
             assert_eq!(in_list(&other), None, "{other}");
         }
     }
@@ -276,19 +290,24 @@ mod tests {
     #[test]
     fn a_pin_event_needs_its_message_and_a_pinned_file_is_ignored() {
         let read = |item: Value| {
-            let event = json!({ "type": "pin_added", "user": "U1", "channel_id": "C1", "event_ts": "9.000000", "item": item });
+            let event = json!({ "type": "pin_added", "user": "U1", "channel_id": "C1", "event_ts": "1700000009.000000", "item": item });
             with_event(event, |event| event.changes().map(|changes| changes.len()))
         };
-        assert_eq!(read(json!({ "type": "message", "channel": "C1", "ts": "5.000000" })), Ok(2));
-        assert_eq!(read(json!({ "message": { "ts": "5.000000" } })), Ok(2));
+        assert_eq!(read(json!({ "type": "message", "channel": "C1", "ts": "1700000005.000000" })), Ok(2));
+        assert_eq!(read(json!({ "message": { "ts": "1700000005.000000" } })), Ok(2));
         assert_eq!(read(json!({ "type": "file", "file": { "id": "F1" } })), Ok(0));
-        for malformed in
-            [json!({ "type": "message" }), json!(null), json!({ "message": { "ts": "x" } }), json!([])]
-        {
+        for malformed in [
+            json!({ "type": "message" }),
+            json!(null),
+            json!({ "message": { "ts": "x" } }),
+            json!({ "message": { "ts": "170000000.000100" } }),
+            json!([]),
+        ] {
             assert!(read(malformed.clone()).is_err(), "{malformed}");
         }
         assert!(
-            read(json!({ "type": "message", "channel": "C2", "message": { "ts": "5.000000" } })).is_err()
+            read(json!({ "type": "message", "channel": "C2", "message": { "ts": "1700000005.000000" } }))
+                .is_err()
         );
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn changes(event: &SlackEvent<'_>, change: ReactionChange) -> Result<
     let missing = |field| Malformed::Missing { event: "reaction", field };
     let item = event.header.item().ok_or(missing("item"))?;
     let channel = event.channel()?;
-    let ts = Ts::parse(&item.ts().ok_or(missing("item.ts"))?)?;
+    let ts = Ts::of_message(&item.ts().ok_or(missing("item.ts"))?)?;
     let user = event.user("reaction")?;
     let body: ReactionEvent<'_> = object_or_default(event.raw);
     let name = body.reaction.ok_or(missing("reaction"))?;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::error::code;
 use super::reply::date_s;
-use super::tokens::TokenSource;
+use super::tokens::TokenSecret;
 use super::{ApiError, ApiReply, BotToken, Method, TokenKind, WebApi};
 use ports::clock::{Clock, TimestampMs};
 use slack::envelope::text_or_none;
@@ -94,24 +94,12 @@ struct Identity<'a> {
 }
 
 impl WebApi {
-    /// The number of tokens.
-    pub fn token_count(&self) -> usize {
-        match self.tokens.source() {
-            TokenSource::One(_) => 1,
-            TokenSource::PerTeam(table) => table().len(),
-        }
-    }
-
     /// Checks at most `max_tokens` tokens with Slack, one after the other.
     pub async fn check_tokens(&self, max_tokens: usize, clock: &dyn Clock) -> Vec<CheckedToken> {
-        let tokens: Vec<(Option<TeamId>, BotToken)> = match self.tokens.source() {
-            TokenSource::One(token) => vec![(None, token.clone())],
-            TokenSource::PerTeam(table) => table()
-                .iter()
-                .take(max_tokens)
-                .map(|(team, token)| (Some(team.clone()), token.clone()))
-                .collect(),
-        };
+        let secrets = self.tokens.source().last();
+        let tokens = secrets.iter().flat_map(TokenSecret::tokens).take(max_tokens);
+        let tokens: Vec<(Option<TeamId>, BotToken)> =
+            tokens.map(|(team, token)| (team.cloned(), token.clone())).collect();
         let mut checked = Vec::with_capacity(tokens.len());
         for (given_for, token) in tokens {
             let look = self.check_token(Some(&token), clock).await;

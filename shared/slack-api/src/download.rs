@@ -136,7 +136,8 @@ fn is_allowed(token: Option<&BotToken>, url: &Url, api: &ApiUrl) -> bool {
 }
 
 impl WebApi {
-    /// Starts the download of a shared file with the workspace's token.
+    /// Starts the download of a shared file with the workspace's token; if Slack refuses it, once more with a
+    /// new one, if there is one.
     pub async fn download(
         &self,
         team: &TeamId,
@@ -144,7 +145,17 @@ impl WebApi {
         time_limits: DownloadTimeLimits,
     ) -> Result<Download, DownloadError> {
         let token = self.token(team).await?;
-        self.get(Some(&token), url, time_limits).await
+        let answer = self.get(Some(&token), url, time_limits).await;
+        // Slack redirects a request with a refused token to its login page.
+        let is_refused = matches!(
+            &answer,
+            Ok(Download { status: DownloadStatus::Unauthorized, .. })
+                | Err(DownloadError::ForbiddenRedirect(_))
+        );
+        match self.replacement(team, &token, is_refused).await {
+            Some(newer) => self.get(Some(&newer), url, time_limits).await,
+            None => answer,
+        }
     }
 
     /// Starts the download of an avatar or an emoji, without a token.

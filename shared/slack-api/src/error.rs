@@ -69,7 +69,7 @@ impl ApiError {
         }
     }
 
-    /// Whether Slack rejects the token itself, so that every call for every channel fails.
+    /// Whether Slack refuses the token itself, so that every call of the workspace fails.
     pub fn is_token_error(&self) -> bool {
         matches!(
             self.refusal_code(),

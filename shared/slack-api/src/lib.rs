@@ -6,7 +6,8 @@
 //!   calls.
 //! * [`download`]: streaming downloads, with redirects followed by this client. [`transport`] sends the
 //!   requests of both.
-//! * [`tokens`]: one per workspace, and never used for another; [`check`] verifies each with Slack.
+//! * [`tokens`]: one per workspace, and never used for another; `workspace_tokens` finds it, and reads the tokens
+//!   again; [`check`] verifies each with Slack.
 
 pub mod check;
 pub mod download;
@@ -19,6 +20,7 @@ pub mod probe;
 pub mod reply;
 pub mod tokens;
 pub mod transport;
+mod workspace_tokens;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -35,7 +37,6 @@ pub use tokens::{BotToken, TokenKind, Tokens};
 use self::http::Http;
 use self::limits::MethodLimits;
 use self::method::CallRate;
-use self::tokens::{TokenOwner, TokenSource};
 use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
 use slack::ids::{TeamId, Ts};
@@ -70,10 +71,18 @@ pub struct PermittedCall<'w> {
 }
 
 impl PermittedCall<'_> {
-    /// Makes the call.
+    /// Makes the call; if Slack refuses the token, once more with a new one, if there is one.
     pub async fn execute(self, parameters: &[(&str, &str)]) -> Result<ApiReply, ApiError> {
         let Self { web, team, method, token } = self;
-        web.counted_attempt(Some(&team), &token, method, parameters, method.time_limit()).await
+        let attempt = async |token| {
+            web.counted_attempt(Some(&team), token, method, parameters, method.time_limit()).await
+        };
+        let answer = attempt(&token).await;
+        let is_refused = answer.as_ref().is_err_and(ApiError::is_token_error);
+        match web.replacement(&team, &token, is_refused).await {
+            Some(newer) => attempt(&newer).await,
+            None => answer,
+        }
     }
 }
 
@@ -100,38 +109,8 @@ impl WebApi {
         &self.url
     }
 
-    /// Whether there is at least one token.
-    pub fn has_tokens(&self) -> bool {
-        match self.tokens.source() {
-            TokenSource::One(_) => true,
-            TokenSource::PerTeam(table) => !table().is_empty(),
-        }
-    }
-
-    /// The workspaces that have a token.
-    ///
-    /// # Errors
-    /// [`ApiError`] if the owner of the only token is not known yet and Slack does not return it.
-    pub async fn teams(&self) -> Result<Vec<TeamId>, ApiError> {
-        match self.tokens.source() {
-            TokenSource::One(token) => Ok(vec![self.owner(token).await?.team.clone()]),
-            TokenSource::PerTeam(table) => Ok(table().keys().cloned().collect()),
-        }
-    }
-
-    /// Whether there is a token for this workspace.
-    ///
-    /// # Errors
-    /// As [`WebApi::teams`].
-    pub async fn has_token_for(&self, team: &TeamId) -> Result<bool, ApiError> {
-        match self.tokens.source() {
-            TokenSource::One(token) => Ok(self.owner(token).await?.team == *team),
-            TokenSource::PerTeam(table) => Ok(table().contains_key(team)),
-        }
-    }
-
     /// Calls a method for a workspace. Waits for the method's rate limit and for short pauses that Slack
-    /// requests.
+    /// requests. If Slack refuses the token, calls once more with a new one, if there is one.
     ///
     /// # Errors
     /// [`ApiError`]; [`ApiError::RateLimited`] if Slack requests a long pause, or too many in a row.
@@ -142,7 +121,12 @@ impl WebApi {
         parameters: &[(&str, &str)],
     ) -> Result<ApiReply, ApiError> {
         let token = self.token(team).await?;
-        self.call_with_token(Some(team), &token, method, parameters).await
+        let answer = self.call_with_token(Some(team), &token, method, parameters).await;
+        let is_refused = answer.as_ref().is_err_and(ApiError::is_token_error);
+        match self.replacement(team, &token, is_refused).await {
+            Some(newer) => self.call_with_token(Some(team), &newer, method, parameters).await,
+            None => answer,
+        }
     }
 
     /// Calls a method and waits only for this program's own rate limit. If Slack requests a pause, returns it
@@ -202,35 +186,6 @@ impl WebApi {
     pub async fn slack_time(&self, team: &TeamId) -> Result<Ts, ApiError> {
         let reply = self.call(team, Method::AuthTest, &[]).await?;
         reply.date().cloned().ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it has no date" })
-    }
-
-    /// The token of a workspace. Slack has confirmed its owner, so that a mistake in the token file cannot
-    /// mix up two workspaces.
-    async fn token(&self, team: &TeamId) -> Result<BotToken, ApiError> {
-        match self.tokens.source() {
-            TokenSource::One(token) if self.owner(token).await?.team == *team => Ok(token.clone()),
-            TokenSource::One(_) => Err(ApiError::NoToken(team.clone())),
-            TokenSource::PerTeam(table) => {
-                let token = table().get(team).cloned().ok_or_else(|| ApiError::NoToken(team.clone()))?;
-                match &self.owner(&token).await?.team {
-                    owner if owner == team => {}
-                    owner => {
-                        return Err(ApiError::WrongToken { team: team.clone(), owner: owner.clone() });
-                    }
-                }
-                Ok(token)
-            }
-        }
-    }
-
-    /// The workspace that owns a token. Slack is asked once.
-    /// <https://docs.slack.dev/reference/methods/auth.test>
-    async fn owner<'t>(&self, token: &'t BotToken) -> Result<&'t TokenOwner, ApiError> {
-        let request_owner = || async {
-            let reply = self.call_with_token(None, token, Method::AuthTest, &[]).await?;
-            Ok(TokenOwner { team: check::bot_identity(&reply)?.team, confirmed_at: reply.date().cloned() })
-        };
-        token.owner().get_or_try_init(request_owner).await
     }
 
     async fn call_with_token(

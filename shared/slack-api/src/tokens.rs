@@ -1,13 +1,16 @@
 //! Tokens and the workspaces that own them.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
+use ports::clock::SharedClock;
+use ports::reread::{Reread, RereadLimits};
 use slack::ids::{TeamId, Ts};
 
 /// A bot token. <https://docs.slack.dev/authentication/tokens>
@@ -72,6 +75,14 @@ impl BotToken {
     }
 }
 
+impl PartialEq for BotToken {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for BotToken {}
+
 /// The kinds of tokens that one app has. <https://docs.slack.dev/authentication/tokens>
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
@@ -90,31 +101,16 @@ pub enum TokenKind {
 /// A token per workspace.
 pub type TokenTable = BTreeMap<TeamId, BotToken>;
 
-/// The available tokens.
-pub struct Tokens(TokenSource);
-
-pub(super) enum TokenSource {
+/// The contents of a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenSecret {
+    /// The token of one workspace. Slack returns the workspace when it is first needed.
     One(BotToken),
-    PerTeam(Box<dyn Fn() -> Arc<TokenTable> + Send + Sync>),
+    /// A token per workspace.
+    PerTeam(TokenTable),
 }
 
-impl Tokens {
-    /// No tokens.
-    pub fn empty() -> Self {
-        Self::per_team(Arc::default)
-    }
-
-    /// The token of one workspace. Slack returns the workspace when it is first needed.
-    pub fn one(token: BotToken) -> Self {
-        Self(TokenSource::One(token))
-    }
-
-    /// A token per workspace. `table` is called for each use: it must be fast, and return the same tokens
-    /// unless they changed.
-    pub fn per_team(table: impl Fn() -> Arc<TokenTable> + Send + Sync + 'static) -> Self {
-        Self(TokenSource::PerTeam(Box::new(table)))
-    }
-
+impl TokenSecret {
     /// Parses a secret: one token, or a JSON object of workspace ids and tokens, which starts with a
     /// character that no token has.
     ///
@@ -122,25 +118,102 @@ impl Tokens {
     /// What is wrong with the secret, without any of its contents.
     pub fn parse(secret: &SecretString) -> Result<Self, String> {
         let text = secret.expose_secret();
-        if !text.trim_start().starts_with('{') {
-            return BotToken::parse(text).map(Self::one).map_err(|error| error.to_string());
+        if text.trim_start().starts_with('{') {
+            parse_token_table(text).map(Self::PerTeam)
+        } else {
+            BotToken::parse(text).map(Self::One).map_err(|error| error.to_string())
         }
-        let table = Arc::new(parse_token_table(text)?);
-        Ok(Self::per_team(move || Arc::clone(&table)))
     }
 
-    pub(super) fn source(&self) -> &TokenSource {
+    /// The tokens, each with the workspace that the secret assigns to it, if any.
+    pub(super) fn tokens(&self) -> Vec<(Option<&TeamId>, &BotToken)> {
+        match self {
+            Self::One(token) => vec![(None, token)],
+            Self::PerTeam(table) => table.iter().map(|(team, token)| (Some(team), token)).collect(),
+        }
+    }
+
+    fn tokens_mut(&mut self) -> Vec<&mut BotToken> {
+        match self {
+            Self::One(token) => vec![token],
+            Self::PerTeam(table) => table.values_mut().collect(),
+        }
+    }
+}
+
+/// Reads all secrets again.
+pub type ReadTokens =
+    Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Vec<TokenSecret>, String>> + Send>> + Send + Sync>;
+
+/// The available tokens: the secrets in their order, of which a later one replaces a workspace's token of an
+/// earlier one.
+#[derive(Debug)]
+pub struct Tokens(Reread<Vec<TokenSecret>>);
+
+impl Tokens {
+    /// The minimum interval between two reads: a new token is used at most this long after Slack refused the
+    /// last one.
+    const MIN_INTERVAL: Duration = Duration::from_secs(15);
+
+    /// The timeout of a read: longer than that of Secrets Manager's client for one secret.
+    const TIME_LIMIT: Duration = Duration::from_secs(8);
+
+    /// No tokens.
+    pub fn empty() -> Self {
+        Self::fixed(Vec::new())
+    }
+
+    /// The token of one workspace.
+    pub fn one(token: BotToken) -> Self {
+        Self::fixed(vec![TokenSecret::One(token)])
+    }
+
+    /// A token per workspace.
+    pub fn per_team(table: TokenTable) -> Self {
+        Self::fixed(vec![TokenSecret::PerTeam(table)])
+    }
+
+    /// Tokens that never change.
+    pub fn fixed(secrets: Vec<TokenSecret>) -> Self {
+        Self(Reread::fixed(secrets))
+    }
+
+    /// Tokens that are read again when they have this age, and at once when a token does not fit. `name` is
+    /// the setting, for the log.
+    pub fn reread(
+        name: &'static str,
+        secrets: Vec<TokenSecret>,
+        max_age: Duration,
+        clock: SharedClock,
+        read: ReadTokens,
+    ) -> Self {
+        let limits = RereadLimits { max_age, min_interval: Self::MIN_INTERVAL, time_limit: Self::TIME_LIMIT };
+        let read = Box::new(move |last| {
+            let read = read();
+            Box::pin(async move { Ok(keep_owners(last, read.await?)) })
+                as Pin<Box<dyn Future<Output = _> + Send>>
+        });
+        Self(Reread::new(name, Arc::new(secrets), limits, clock, read))
+    }
+
+    pub(super) fn source(&self) -> &Reread<Vec<TokenSecret>> {
         &self.0
     }
 }
 
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            TokenSource::One(_) => f.write_str("Tokens(one)"),
-            TokenSource::PerTeam(_) => f.write_str("Tokens(per team)"),
+/// The secrets that were read again: the last ones if nothing changed. A token that stays keeps its owner.
+fn keep_owners(last: Arc<Vec<TokenSecret>>, mut read: Vec<TokenSecret>) -> Arc<Vec<TokenSecret>> {
+    if *last == read {
+        return last;
+    }
+    let known: HashMap<&str, &BotToken> =
+        last.iter().flat_map(TokenSecret::tokens).map(|(_, token)| (token.expose(), token)).collect();
+    for token in read.iter_mut().flat_map(TokenSecret::tokens_mut) {
+        if let Some(known) = known.get(token.expose()) {
+            *token = (*known).clone();
         }
     }
+    Arc::new(read)
 }
 
 /// Parses a JSON object of workspace ids and tokens. An error never contains any of the text, since an id and

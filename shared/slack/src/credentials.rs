@@ -14,7 +14,8 @@ pub struct SecretVariable {
 pub const SIGNING_SECRET: SecretVariable =
     SecretVariable { value: "SLACK_SIGNING_SECRET", arn: "SLACK_SIGNING_SECRET_ARN" };
 
-/// The bot token of one workspace; in Secrets Manager also a JSON object of workspace ids and tokens.
+/// The bot token of one workspace, or a JSON object of workspace ids and tokens. The ARN may be several, separated by
+/// commas.
 pub const BOT_TOKEN: SecretVariable = SecretVariable { value: "SLACK_BOT_TOKEN", arn: "SLACK_BOT_TOKEN_ARN" };
 
 /// The key of Anthropic's Messages API.

@@ -101,7 +101,7 @@ slack_id!(
 pub const SLACKBOT: &str = "USLACKBOT";
 
 /// A Slack timestamp such as `1620000000.000200`: seconds, a dot, six digits. It identifies a message within
-/// its channel and is compared as a number, never parsed into a float.
+/// its channel ([`Ts::of_message`]), or is a time. It is compared as a number, never parsed into a float.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Ts(Box<str>);
@@ -109,8 +109,25 @@ pub struct Ts(Box<str>);
 /// Digits before the dot; shorter values are padded with zeros so that versions compare as text.
 const SECONDS_DIGITS: usize = 12;
 
+/// Digits before the dot in the timestamp of a message. It is a part of keys, which are compared as text, and
+/// ten digits reach from 2001 to 2286.
+const MESSAGE_SECONDS_DIGITS: usize = 10;
+
 impl Ts {
-    /// Accepts `\d{1,12}\.\d{6}`.
+    /// The timestamp of a message, as Slack writes it. Accepts `\d{10}\.\d{6}`: of two such texts, the one
+    /// that sorts first is the earlier one.
+    ///
+    /// # Errors
+    /// [`InvalidId`] for anything else.
+    pub fn of_message(text: &str) -> Result<Self, InvalidId> {
+        let is_key = text.find('.') == Some(MESSAGE_SECONDS_DIGITS);
+        Self::parse(text)
+            .ok()
+            .filter(|_| is_key)
+            .ok_or_else(|| InvalidId::new("timestamp of a message", text))
+    }
+
+    /// A time: a clock, or the bound of an interval. Accepts `\d{1,12}\.\d{6}`.
     ///
     /// # Errors
     /// [`InvalidId`] for anything else.
@@ -223,6 +240,22 @@ mod tests {
         assert!(early.padded() < late.padded());
         assert_eq!(late.padded(), "001620000000.000200");
         assert_eq!(late.micros(), 1_620_000_000_000_200);
+    }
+
+    #[test]
+    fn the_timestamp_of_a_message_has_ten_digits_of_seconds() {
+        for hostile in [
+            "",
+            ".",
+            "1.000000",
+            "999999999.000000",
+            "10000000000.000000",
+            "1620000000.0002",
+            "162000000a.000200",
+        ] {
+            assert!(Ts::of_message(hostile).is_err(), "{hostile:?}");
+        }
+        assert_eq!(Ts::of_message("1620000000.000200"), Ts::parse("1620000000.000200"));
     }
 
     #[test]

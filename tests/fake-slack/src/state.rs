@@ -55,6 +55,11 @@ impl SlackState {
         self.workspaces.insert(token.to_owned(), workspace);
     }
 
+    /// Refuses a token from now on.
+    pub fn remove_workspace(&mut self, token: &str) {
+        self.workspaces.remove(token);
+    }
+
     /// Returns the workspace behind a token.
     #[must_use]
     pub fn workspace(&mut self, token: &str) -> Option<&mut FakeWorkspace> {

@@ -272,6 +272,12 @@ async fn without_any_setup_the_first_step_is_listed_first_and_nothing_is_created
             && wrong.stdout.contains("SLACK_BOT_TOKEN cannot be used")
     );
     assert!(!format!("{wrong:?}").contains("hidden"), "{wrong:?}");
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(tokens.path(), "{\n  \"T1\": \"xoxb-hidden\",\n  \"T2\" \"xoxb-hidden\"\n}\n").unwrap();
+    let file = ("SLACK_BOT_TOKENS_FILE", tokens.path().to_str().unwrap());
+    let broken = annalist_with(&args, &[secret, file]).await;
+    assert!(broken.stdout.contains("it is not valid JSON at line 3"), "{broken:?}");
+    assert!(!format!("{broken:?}").contains("hidden"), "{broken:?}");
     assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0, "something was created");
 }
 

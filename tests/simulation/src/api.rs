@@ -20,7 +20,7 @@ use super::questions::APP;
 use super::schedule::Steps;
 use super::slack_files;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
-use super::world::{FaultKind, Invariant, World, lock};
+use super::world::{FaultKind, Invariant, Outage, World, lock};
 
 /// Hosts that may receive a token: Slack's API and Slack's file hosts.
 const TRUSTED: [&str; 3] = ["slack.com", "files.slack.com", "files-origin.slack.com"];
@@ -167,6 +167,9 @@ impl PlayedSlack {
         let (world, who) = (&self.world, self.steps.life.name.as_str());
         tokio::time::sleep(world.random_millis(5..120)).await;
         world.note(who, || format!("asks {what}"));
+        if world.outage() == Some(Outage::Silent) {
+            return Err("connection refused".to_owned());
+        }
         if world.should_inject(FaultKind::Unreachable) {
             world.fault(FaultKind::Unreachable, who, || what.to_owned());
             return match world.random_below(4) {
@@ -206,8 +209,10 @@ impl PlayedSlack {
             world.fault(FaultKind::Refused, who, || format!("{what}: {code}"));
             return Ok((self.mutants.answer(refusal(code), false), false));
         }
-        let revoked = world.is_in_window(FaultKind::TokenRevoked) && question.token.is_some();
-        if revoked {
+        let is_refused = world.outage() == Some(Outage::TokenRefused);
+        let in_window = world.is_in_window(FaultKind::TokenRevoked);
+        let revoked = (is_refused || in_window) && question.token.is_some();
+        if revoked && in_window {
             world.fault(FaultKind::TokenRevoked, who, || what.to_owned());
         }
         let mut answer = match (host, revoked) {

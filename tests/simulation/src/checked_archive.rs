@@ -89,7 +89,9 @@ impl Archive for CheckedArchive {
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
         let deleted = self.inner.delete_unchanged(expected).await;
-        if expected.key.item_id.starts_with("quarantine#") && matches!(deleted, Ok(true)) {
+        if ["quarantine#", "waiting#"].iter().any(|kind| expected.key.item_id.starts_with(kind))
+            && matches!(deleted, Ok(true))
+        {
             let payload = expected.text("payload").unwrap_or_default().to_owned();
             lock(&self.world.left_quarantine).insert(expected.key.clone(), payload);
         }

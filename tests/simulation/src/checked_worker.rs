@@ -97,6 +97,7 @@ impl Drop for OutcomeObserver<'_> {
             let word = match job.outcome() {
                 Some(JobOutcome::Done) => "done",
                 Some(JobOutcome::Quarantine(_)) => "quarantine",
+                Some(JobOutcome::Wait(..)) => "waits",
                 Some(JobOutcome::Retry(_)) => "retry",
                 None => "not reached",
             };
@@ -104,7 +105,9 @@ impl Drop for OutcomeObserver<'_> {
             world.note(process, || format!("{} {}: {word}", self.checked.name(), delivery.message_id));
             match job.outcome() {
                 Some(JobOutcome::Done) => ledger.record_outcome(delivery, true),
-                Some(JobOutcome::Quarantine(_)) => ledger.record_outcome(delivery, false),
+                Some(JobOutcome::Quarantine(_) | JobOutcome::Wait(..)) => {
+                    ledger.record_outcome(delivery, false)
+                }
                 Some(JobOutcome::Retry(_)) | None => {}
             }
         }

@@ -12,6 +12,7 @@ use testkit::memory::archive::MemoryArchive;
 use tokio::time::sleep;
 use workers::PortError;
 use workers::eraser::{ErasedAhead, Eraser, EraserMode, JobCover, cover_of};
+use workers::runtime::updates_of;
 
 use super::fleet::{ProcessDependencies, SimulationState};
 use super::ledger::event_id_in;
@@ -158,6 +159,8 @@ pub(super) struct ErasedJobs {
     bodies: Vec<String>,
     locations: BTreeSet<MessageLocation>,
     channels: BTreeSet<String>,
+    /// The rows that they would have written.
+    rows: BTreeSet<ItemKey>,
 }
 
 impl ErasedJobs {
@@ -166,7 +169,9 @@ impl ErasedJobs {
         let requests: Vec<Value> = bodies.iter().filter_map(|body| request(body)).collect();
         let locations = requests.iter().flat_map(|request| locations_of(&request["event"])).collect();
         let channels = requests.iter().filter_map(|request| channel_of(&request["event"])).collect();
-        Self { bodies, locations, channels }
+        let updates = bodies.iter().filter_map(|body| updates_of(body)).flatten();
+        let rows = updates.map(|update| update.key).collect();
+        Self { bodies, locations, channels, rows }
     }
 
     /// Whether a job with this event id was erased.
@@ -179,11 +184,12 @@ impl ErasedJobs {
         self.locations.contains(&(channel.to_owned(), ts.to_owned()))
     }
 
-    /// Whether an erased job was about this row: a message, a revision, or the mark of a public channel,
-    /// which each of the channel's events sets.
+    /// Whether an erased job was about this row, or about the mark of a public channel, which each of the
+    /// channel's events sets.
     pub(super) fn concerns_row(&self, key: &ItemKey) -> bool {
         location_of_row(key).is_some_and(|(channel, ts)| self.concerns(channel, ts))
             || is_public_mark(key) && self.channels.contains(&key.timestamp)
+            || self.rows.contains(key)
     }
 }
 

@@ -10,6 +10,7 @@ use ports::clock::SharedClock;
 use ports::files::Files;
 use ports::queue::run::RunId;
 use ports::queue::{Queue, QueueName};
+use ports::reread::Reread;
 use process::config::backfill::BackfillMode;
 use process::requests::OpenRequests;
 use secrecy::SecretString;
@@ -123,7 +124,7 @@ impl SimulationState {
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         let router = ingest::router(Ingest {
             queue: ports.queue.clone(),
-            secrets,
+            secrets: Arc::new(Reread::fixed(secrets)),
             clock: ports.clock.clone(),
             limits: ingest::IngestLimits::default(),
             open_requests: OpenRequests::default(),

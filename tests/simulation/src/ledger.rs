@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use ports::archive::ItemKey;
 use ports::clock::{Clock, TimestampMs};
 use ports::lease::has_ended;
-use ports::queue::job::{Job, Origin};
+use ports::queue::job::Origin;
 use ports::queue::route::{Route, route};
 use ports::queue::{
     BatchResult, DedupId, Delivery, Depth, GroupId, MessageId, Outgoing, Queue, QueueError, QueueName,
@@ -44,7 +44,9 @@ struct Book {
     leases: BTreeMap<MessageId, TimestampMs>,
     /// Messages whose effects are durable, according to their handler.
     done: BTreeSet<MessageId>,
-    /// The messages in `done`, and those that their handler quarantined.
+    /// Jobs that were sent back, by their origin.
+    returned: BTreeSet<(QueueName, String)>,
+    /// The messages in `done`, and those that their handler quarantined or that wait.
     decided: BTreeSet<MessageId>,
 }
 
@@ -52,11 +54,16 @@ struct Book {
 struct DeliveredMessage {
     id: MessageId,
     origin: Origin,
+    group: GroupId,
     body: String,
 }
 
 fn quarantine_key(queue: QueueName, origin: &Origin) -> ItemKey {
-    ItemKey::new(format!("quarantine#{queue}"), format!("{:013}-{}", origin.sent_at_ms, origin.message_id))
+    ItemKey::new(format!("quarantine#{queue}"), sort_key(origin))
+}
+
+fn sort_key(origin: &Origin) -> String {
+    format!("{:013}-{}", origin.sent_at_ms, origin.message_id)
 }
 
 impl Ledger {
@@ -99,8 +106,11 @@ impl Ledger {
         book.accepted.iter().filter(|(on, _)| *on == queue).map(|(_, body)| body.clone()).collect()
     }
 
-    /// Whether every queue that a worker consumes is empty.
+    /// Whether every queue that a worker consumes is empty, and no job waits aside.
     pub(super) async fn is_idle(&self) -> bool {
+        if self.archive.items().iter().any(|item| item.key.item_id.starts_with("waiting#")) {
+            return false;
+        }
         for name in WORKERS.iter().map(|worker| worker.queue.name) {
             for queue in [name.into(), QueueRef::dead_letters(name)] {
                 if !self.queue.depth(queue).await.is_ok_and(|depth| depth.is_empty()) {
@@ -174,7 +184,19 @@ impl Ledger {
 
     /// Whether the effects of a message are durable or the message is in quarantine.
     fn is_settled(&self, queue: QueueRef, delivered: &DeliveredMessage) -> bool {
-        lock(&self.book).done.contains(&delivered.id) || self.is_quarantined(queue.name, delivered)
+        // What a wake does is checked by its effects: no job may be left aside.
+        delivered.group.as_str().ends_with("#wake")
+            || lock(&self.book).done.contains(&delivered.id)
+            || self.is_quarantined(queue.name, delivered)
+            || self.is_aside(queue.name, delivered)
+    }
+
+    /// Whether a message waits aside, or has waited and was sent back.
+    fn is_aside(&self, queue: QueueName, delivered: &DeliveredMessage) -> bool {
+        let sort_key = sort_key(&delivered.origin);
+        let team = delivered.group.as_str().split('#').next().unwrap_or_default();
+        self.archive.item(&ItemKey::new(format!("waiting#{queue}#{team}"), &*sort_key)).is_some()
+            || lock(&self.book).returned.contains(&(queue, sort_key))
     }
 
     /// Whether a message is in quarantine, or left it or was kept out because its content was erased.
@@ -222,13 +244,14 @@ impl Ledger {
         let now = self.clock.now();
         let mut book = lock(&self.book);
         for delivery in deliveries {
-            let origin = Job::decode(&delivery.body).ok().and_then(|job| job.origin);
-            let origin = origin.unwrap_or_else(|| Origin {
+            let origin = Origin::of(&delivery.body).unwrap_or_else(|| Origin {
                 sent_at_ms: delivery.sent_at.0,
                 message_id: delivery.message_id.to_string(),
+                trips: 0,
+                trial: None,
             });
             let (id, body) = (delivery.message_id.clone(), delivery.body.clone());
-            let delivered = DeliveredMessage { id, origin, body };
+            let delivered = DeliveredMessage { id, origin, group: delivery.group.clone(), body };
             book.delivered.insert(delivery.receipt.0.clone(), delivered);
             let until = now.plus(request.visibility_timeout);
             let before = book.leases.insert(delivery.message_id.clone(), until);
@@ -287,6 +310,11 @@ impl Queue for Ledger {
         for (message, result) in messages.into_iter().zip(&results) {
             self.world
                 .note("queue", || format!("send to {} {}: {}", message.queue, message.group, word(result)));
+            if result.is_ok()
+                && let Some(origin) = Origin::of(&message.body)
+            {
+                book.returned.insert((message.queue, sort_key(&origin)));
+            }
             if result.is_ok() && book.sent.insert((message.queue, message.dedup)) {
                 book.accepted.push((message.queue, message.body));
             }

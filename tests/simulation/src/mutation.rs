@@ -8,12 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{Guard, Update};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
+use ports::queue::waiting::WaitCause;
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
 use process::config::existence::ExistenceMode;
-use workers::runtime::{Batch, JobOutcome, Worker};
+use workers::runtime::{Batch, JobOutcome, ReceivedJob, Worker};
 
 use super::verdict::request;
 use super::world::lock;
@@ -63,11 +64,17 @@ pub enum Mutation {
     OlderUserGroupWins,
     /// A channel stays public until an event says that it was converted: private messages show nothing.
     TrustConversionsOnly,
+    /// The wake of waiting jobs is not sent.
+    LoseWakes,
+    /// The row of a waiting job is deleted before the job is sent back, and the process ends in between.
+    DeleteBeforeSend,
+    /// An event is dropped although older ones wait, which may show that it must be stored.
+    IgnoreOrder,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -88,6 +95,9 @@ impl Mutation {
         Self::TakeRefusalForMissing,
         Self::OlderUserGroupWins,
         Self::TrustConversionsOnly,
+        Self::LoseWakes,
+        Self::DeleteBeforeSend,
+        Self::IgnoreOrder,
     ];
 }
 
@@ -128,6 +138,16 @@ impl Mutants {
                 } else {
                     worker.work(&Batch::decode(&[job])).await;
                 }
+            }
+            return;
+        }
+        if self.mutation == Some(Mutation::IgnoreOrder) {
+            for job in batch.received() {
+                let copy = ReceivedJob::new(job.delivery().clone());
+                worker.work(&Batch::decode(&[&copy])).await;
+                let outcome = copy.into_outcome().1;
+                let is_order = matches!(outcome, JobOutcome::Wait(WaitCause::Order, _));
+                job.settle(if is_order { JobOutcome::Done } else { outcome });
             }
             return;
         }
@@ -247,7 +267,18 @@ struct MutatedQueue {
 #[async_trait]
 impl Queue for MutatedQueue {
     async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
+        let mut messages = messages;
         let sent = messages.len();
+        if self.mutation == Mutation::LoseWakes {
+            messages.retain(|message| !message.group.as_str().ends_with("#wake"));
+        }
+        if self.mutation == Mutation::DeleteBeforeSend {
+            messages.retain(|message| !message.body.contains("\"trial\":"));
+        }
+        if messages.len() < sent {
+            drop(self.inner.send(messages).await);
+            return vec![Ok(()); sent];
+        }
         let follows = messages.iter().all(|message| message.queue == QueueName::Files);
         if self.mutation == Mutation::ForgetFollowUps && follows {
             return vec![Ok(()); sent];

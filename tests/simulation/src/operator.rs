@@ -75,6 +75,20 @@ pub(super) async fn repair(all: &SimulationState) {
     }
 }
 
+/// Checks after an outage that no job was quarantined because of it: when it ends, jobs go on by themselves.
+pub(super) async fn check_waiting(all: &SimulationState) {
+    let listed = quarantine::list(&*all.archive).await.unwrap_or_default();
+    let given_up = listed.iter().find(|job| {
+        ["token", "cannot be reached", "could not say", "has waited"]
+            .iter()
+            .any(|why| job.reason.contains(why))
+    });
+    if let Some(Quarantined { id, reason, .. }) = given_up {
+        let what = format!("{id} is in quarantine because Slack could not be asked: {reason}");
+        all.world.report_violation(Invariant::Lost, what);
+    }
+}
+
 /// Whether no worker can ever handle the job.
 pub(super) fn is_hostile(job: &Quarantined) -> bool {
     job.payload.contains("\"event_id\":\"EvHostile")

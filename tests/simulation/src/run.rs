@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::questions::OwnPosts;
 use super::sender::{OpenRouters, SlackSender};
-use super::world::{FaultCounts, Invariant, JumpyClock, World};
+use super::world::{FaultCounts, Invariant, JumpyClock, Outage, World};
 use super::{
     answers, erasing, faults, figures, gap_filling, history, operator, questions, reconciling, supervisor,
     verdict, workload,
@@ -29,6 +29,10 @@ use testkit::memory::files::MemoryFiles;
 
 /// The duration of the faults. It is longer than Slack's last retry.
 const FAULT_DURATION: Duration = Duration::from_secs(560);
+
+/// The duration of most outages of Slack, and of one in ten: a weekend, and the night before.
+const OUTAGE_DURATION: Duration = Duration::from_secs(3_600);
+const LONG_OUTAGE_DURATION: Duration = Duration::from_secs(3 * 24 * 3_600);
 
 /// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +104,11 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
             supervisor::supervise(Arc::clone(&all), Arc::clone(&doors), index, Arc::clone(&over));
         supervisors.spawn(supervisor);
     }
+    let outage = match world.random_below(40) {
+        0 => Some(Outage::TokenRefused),
+        1 => Some(Outage::Silent),
+        _ => None,
+    };
     let channels = workload::channels(world);
     let mut planned = workload::plan(world, channels);
     let mut openers = workload::openers(channels);
@@ -119,6 +128,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
                 sender.deliver_until_accepted(&opener).await;
             }
             if all_known(&all, channels).await {
+                world.set_outage(outage);
                 sender.send_all(planned).await;
             }
         },
@@ -131,6 +141,12 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         questions::cancel_and_ask_again(&all),
     );
     ended(world, injecting.await.is_ok());
+    if world.outage().is_some() {
+        let is_long = world.chance_percent(10);
+        sleep(if is_long { LONG_OUTAGE_DURATION } else { OUTAGE_DURATION }).await;
+        world.set_outage(None);
+        operator::check_waiting(&all).await;
+    }
     operator::repair(&all).await;
     own_posts.deliver_remaining().await;
     if all.fills_at_once {

@@ -90,6 +90,11 @@ impl FakeSlack {
         self.with_state(|state| state.set_workspace(token, workspace));
     }
 
+    /// Refuses a token from now on.
+    pub fn remove_workspace(&self, token: &str) {
+        self.with_state(|state| state.remove_workspace(token));
+    }
+
     /// Changes a workspace.
     ///
     /// # Panics
@@ -173,8 +178,7 @@ pub fn tokens(entries: &[(&str, &str)]) -> Tokens {
         let team = TeamId::parse(team).expect("an id of a test");
         (team, BotToken::parse(token).expect("a token of a test"))
     };
-    let table = Arc::new(entries.iter().map(entry).collect());
-    Tokens::per_team(move || Arc::clone(&table))
+    Tokens::per_team(entries.iter().map(entry).collect())
 }
 
 #[cfg(test)]

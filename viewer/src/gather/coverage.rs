@@ -4,10 +4,23 @@ use ports::archive::{Archive, ArchiveError};
 use reader::channels::is_deleted;
 use reader::coverage::TeamCoverage;
 use reader::joined::ChannelOfTeam;
+use reader::range::ts_from_micros;
 use reader::{directory, find};
 use rules::channel::index::bare_name;
+use slack::ids::{TeamId, Ts};
 
 use crate::pages::coverage::CoveredRow;
+
+/// Since when events of workspaces have waited.
+pub async fn read_waiting(archive: &dyn Archive) -> Result<Vec<(TeamId, Ts)>, ArchiveError> {
+    let mut waiting = Vec::new();
+    for team in find::teams(archive).await? {
+        if let Some(since) = reader::waiting::since(archive, &team).await? {
+            waiting.push((team, ts_from_micros(since.0.saturating_mul(1_000))));
+        }
+    }
+    Ok(waiting)
+}
 
 /// Reads the coverage of every channel.
 pub async fn read(archive: &dyn Archive) -> Result<Vec<CoveredRow>, ArchiveError> {

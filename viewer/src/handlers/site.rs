@@ -127,6 +127,8 @@ pub(crate) async fn figures(State(state): SharedState, Query(params): Query<Figu
 pub(crate) async fn coverage(State(state): SharedState) -> PageResult {
     let rows = gather::coverage::read(&*state.archive).await?;
     let missing_files = reader::files::missing(&*state.archive).await?;
-    let main = html! { div class="plain-page" { (pages::coverage::coverage_page(&rows, missing_files, &state.zone, &LINKS)) } };
+    let waiting = gather::coverage::read_waiting(&*state.archive).await?;
+    let page = pages::coverage::coverage_page(&rows, missing_files, &waiting, &state.zone, &LINKS);
+    let main = html! { div class="plain-page" { (page) } };
     framed(&menu(&state, None).await?, "Coverage", Some(SitePage::Coverage), MainPane::Page, main)
 }

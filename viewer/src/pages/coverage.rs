@@ -9,7 +9,7 @@ use reader::plain;
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole};
 use rules::version::zero;
-use slack::ids::Ts;
+use slack::ids::{TeamId, Ts};
 
 use super::{MAX_NAME_CHARS, scrolling};
 use crate::links::LinkScheme;
@@ -33,12 +33,19 @@ pub struct CoveredRow {
 pub fn coverage_page(
     rows: &[CoveredRow],
     files: MissingFiles,
+    waiting: &[(TeamId, Ts)],
     zone: &TimeZone,
     links: &dyn LinkScheme,
 ) -> Markup {
     html! {
         h1 { "Coverage" }
         p class="quiet" { "The intervals of each channel that the archive covers, their sources, and intervals in which messages may be missing." }
+        @for (team, since) in waiting {
+            p class="note" {
+                "Events of " (team) " have waited since " (times::short(since, zone)) ": "
+                code { "annalist status" } " says for what. They are stored once that has ended."
+            }
+        }
         @if files.failed > 0 {
             p class="note" {
                 (reader::numbers::counted(files.failed, "file", "files")) @if files.is_partial { " or more" }

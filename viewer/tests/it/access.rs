@@ -16,10 +16,16 @@ use crate::fixture::{ViewerFixture, send_request};
 #[tokio::test]
 async fn every_response_forbids_other_content_and_scripts() {
     let fixture = ViewerFixture::open();
-    fixture.post("C1", "1000.000000", "text").await;
-    for path in
-        ["/", "/c/T1/C1", "/t/T1/C1/1000.000000", "/search?q=text", "/nowhere", "/c/T1/C9", "/favicon.ico"]
-    {
+    fixture.post("C1", "1700001000.000000", "text").await;
+    for path in [
+        "/",
+        "/c/T1/C1",
+        "/t/T1/C1/1700001000.000000",
+        "/search?q=text",
+        "/nowhere",
+        "/c/T1/C9",
+        "/favicon.ico",
+    ] {
         let answer = fixture.get(path).await;
         assert_eq!(
             answer.header("content-security-policy"),
@@ -55,7 +61,7 @@ async fn assets_are_cached_by_browsers() {
 #[tokio::test]
 async fn pages_accept_only_reads() {
     let fixture = ViewerFixture::open();
-    fixture.post("C1", "1000.000000", "text").await;
+    fixture.post("C1", "1700001000.000000", "text").await;
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
         for path in ["/", "/c/T1/C1", "/search", "/files"] {
             let answer =
@@ -68,7 +74,7 @@ async fn pages_accept_only_reads() {
 #[tokio::test]
 async fn a_request_with_another_host_name_is_refused() {
     let fixture = ViewerFixture::open();
-    fixture.post("C1", "1000.000000", "text").await;
+    fixture.post("C1", "1700001000.000000", "text").await;
     for path in ["/", "/c/T1/C1", "/files/T1/F1", "/pictures/T1/ab", "/login", "/static/x"] {
         let answer = send_request(fixture.router(), Method::GET, path, &[("host", "evil.example")], "").await;
         assert_eq!(answer.status, 421, "{path}");
@@ -79,18 +85,19 @@ async fn a_request_with_another_host_name_is_refused() {
 #[tokio::test]
 async fn a_log_in_with_the_password_redirects_to_the_requested_page() {
     let fixture = ViewerFixture::open();
-    fixture.post("C1", "1000.000000", "text").await;
+    fixture.post("C1", "1700001000.000000", "text").await;
     let readers = ViewerAccess::Password(ViewerPassword::new("correct horse").unwrap());
     let router = fixture.router_for(readers);
     let host = ("host", "localhost");
-    let refused = send_request(router.clone(), Method::GET, "/c/T1/C1?around=1000.000000", &[host], "").await;
+    let refused =
+        send_request(router.clone(), Method::GET, "/c/T1/C1?around=1700001000.000000", &[host], "").await;
     assert_eq!(
         (refused.status.as_u16(), refused.header("location")),
-        (303, "/login?next=/c/T1/C1?around=1000.000000")
+        (303, "/login?next=/c/T1/C1?around=1700001000.000000")
     );
     let form = send_request(router.clone(), Method::GET, refused.header("location"), &[host], "").await;
     assert_eq!(form.body.matches("type=\"password\"").count(), 1);
-    assert!(form.body.contains("name=\"next\" value=\"/c/T1/C1?around=1000.000000\""), "{}", form.body);
+    assert!(form.body.contains("name=\"next\" value=\"/c/T1/C1?around=1700001000.000000\""), "{}", form.body);
 
     let form_type = ("content-type", "application/x-www-form-urlencoded");
     let wrong =
@@ -108,7 +115,7 @@ async fn a_log_in_with_the_password_redirects_to_the_requested_page() {
     );
     let cookie = cookie.split(';').next().unwrap();
     let page = send_request(router.clone(), Method::GET, "/c/T1/C1", &[host, ("cookie", cookie)], "").await;
-    assert!(page.status == 200 && page.body.contains("data-ts=\"1000.000000\""));
+    assert!(page.status == 200 && page.body.contains("data-ts=\"1700001000.000000\""));
     let file = send_request(router, Method::GET, "/files/T1/F1", &[host], "").await;
     assert_eq!(file.status, 303, "files need the password too");
 }
@@ -167,7 +174,7 @@ async fn a_client_that_hangs_up_tries_no_more_passwords() {
 #[tokio::test(start_paused = true)]
 async fn a_wrong_cookie_costs_as_much_as_a_wrong_password_and_is_deleted() {
     let fixture = ViewerFixture::open();
-    fixture.post("C1", "1000.000000", "text").await;
+    fixture.post("C1", "1700001000.000000", "text").await;
     let router = fixture.router_for(ViewerAccess::Password(ViewerPassword::new("correct horse").unwrap()));
     // The first is a hash of the password alone.
     for cookie in [

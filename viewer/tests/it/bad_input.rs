@@ -11,7 +11,7 @@ use crate::fixture::{ViewerFixture, timestamps};
 #[tokio::test]
 async fn missing_items_and_invalid_requests_have_an_error_page() {
     let fixture = ViewerFixture::open();
-    fixture.post("C1", "1000.000000", "text").await;
+    fixture.post("C1", "1700001000.000000", "text").await;
     for (path, status) in [
         ("/c/T1/C9", 404),
         ("/c/T9/C1", 404),
@@ -20,14 +20,14 @@ async fn missing_items_and_invalid_requests_have_an_error_page() {
         ("/c/T1/%2e%2e%2fC1", 404),
         ("/../../etc/passwd", 404),
         ("/static/../../Cargo.toml", 404),
-        ("/t/T1/C1/1001.000000", 404),
+        ("/t/T1/C1/1700001001.000000", 404),
         ("/t/T1/C1/now", 400),
-        ("/r/T1/C1/1001.000000", 404),
-        ("/archives/C9/p1000000000", 404),
+        ("/r/T1/C1/1700001001.000000", 404),
+        ("/archives/C9/p1700001000000000", 404),
         ("/archives/C1/p9999999999000000", 404),
         ("/archives/C1/x", 400),
-        ("/https://other.slack.com/archives/C99/p1000000000", 404),
-        ("/https://evil.example/archives/C1/p1000000000", 404),
+        ("/https://other.slack.com/archives/C99/p1700001000000000", 404),
+        ("/https://evil.example/archives/C1/p1700001000000000", 404),
         ("/c/T1/C1?before=yesterday", 400),
         ("/c/T1/C1?after=-1", 400),
         ("/c/T1/C1?around=%00", 400),
@@ -49,18 +49,18 @@ async fn missing_items_and_invalid_requests_have_an_error_page() {
 #[tokio::test]
 async fn arbitrary_cursors_show_existing_messages() {
     let fixture = ViewerFixture::open();
-    fixture.post("C1", "1000.000000", "text").await;
+    fixture.post("C1", "1700001000.000000", "text").await;
     for (path, expected) in [
         ("/c/T1/C1?before=999999999999.999999", 1),
         ("/c/T1/C1?before=0.000000", 0),
-        ("/c/T1/C1?after=0.000001", 1),
+        ("/c/T1/C1?after=1700000000.000001", 1),
         ("/c/T1/C1?after=999999999999.999999", 0),
-        ("/c/T1/C1?around=500.000000", 1),
+        ("/c/T1/C1?around=1700000500.000000", 1),
         ("/c/T1/C1?day=9999-12-31", 0),
         ("/c/T1/C1?day=0001-01-01", 1),
         ("/search?q=text&page=99999999", 0),
         ("/files?team=T1&after=%F0", 0),
-        ("/t/T1/C1/1000.000000?after=999999999999.999999", 2),
+        ("/t/T1/C1/1700001000.000000?after=999999999999.999999", 2),
     ] {
         assert_eq!(timestamps(&fixture.page(path).await).len(), expected, "{path}");
     }
@@ -70,7 +70,7 @@ async fn arbitrary_cursors_show_existing_messages() {
 async fn a_thousand_concurrent_requests_are_all_answered() {
     let fixture = ViewerFixture::open();
     for n in 0..60 {
-        fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
+        fixture.post("C1", &format!("{}.000000", 1_700_001_000 + n), "text").await;
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -86,7 +86,7 @@ async fn a_thousand_concurrent_requests_are_all_answered() {
                 ("/c/T1/C1", "keep-alive"),
                 ("/", "keep-alive"),
                 ("/search?q=text", "keep-alive"),
-                ("/t/T1/C1/1000.000000", "close"),
+                ("/t/T1/C1/1700001000.000000", "close"),
             ] {
                 let request =
                     format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: {connection}\r\n\r\n");
@@ -107,7 +107,7 @@ async fn a_thousand_concurrent_requests_are_all_answered() {
 async fn slow_clients_delay_neither_other_clients_nor_a_shutdown() {
     let fixture = ViewerFixture::open();
     let file = json!({ "id": "F1", "name": "large.bin", "mode": "hosted" });
-    fixture.share("C1", "1000.000000", file, &vec![7; 4_000_000]).await;
+    fixture.share("C1", "1700001000.000000", file, &vec![7; 4_000_000]).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

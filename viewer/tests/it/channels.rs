@@ -19,7 +19,7 @@ async fn a_channel_called_deleted_keeps_its_name_and_only_a_deleted_one_is_marke
         fixture.channel(id, name).await;
     }
     fixture.channel_event("channel_deleted", "C3").await;
-    fixture.post("C1", "1001.000000", "hello").await;
+    fixture.post("C1", "1700001001.000000", "hello").await;
     let page = fixture.page("/c/T1/C1").await;
     assert!(page.contains("#deleted_items") && !page.contains(">#items<"), "{page}");
     let page = fixture.page("/c/T1/C3").await;
@@ -37,9 +37,9 @@ async fn channels_have_their_marks_and_message_counts() {
     fixture.channel_event("channel_archive", "C3").await;
     fixture.channel_event("channel_deleted", "C4").await;
     for n in 0..12 {
-        fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
+        fixture.post("C1", &format!("{}.000000", 1_700_001_000 + n), "text").await;
     }
-    fixture.message("C2", json!({ "ts": "1.000000", "text": "public" })).await;
+    fixture.message("C2", json!({ "ts": "1700000001.000000", "text": "public" })).await;
     let page = fixture.page("/c/T1/C1").await;
     let menu_entry = |id: &str| {
         let (_, rest) = page.split_once(&format!("data-channel=\"{id}\"")).unwrap();
@@ -77,7 +77,7 @@ async fn counts_are_marked_while_the_index_is_behind() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     for n in 0..3 {
-        fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
+        fixture.post("C1", &format!("{}.000000", 1_700_001_000 + n), "text").await;
     }
     let late = Arc::new(LateChanges(fixture.changes()));
     for (router, expected) in [
@@ -102,9 +102,9 @@ async fn the_keyboard_reaches_whatever_scrolls_sideways() {
     let fixture = ViewerFixture::open();
     let cell = |text: &str| json!({ "type": "raw_text", "text": text });
     let blocks = json!([{ "type": "table", "rows": [[cell("name"), cell("number")]] }]);
-    fixture.message("C1", json!({ "ts": "1000.000000", "text": "a table", "blocks": blocks })).await;
-    fixture.post("C1", "1001.000000", "```a long line of code```").await;
-    fixture.share("C1", "1002.000000", json!({ "id": "F1", "name": "x.txt" }), b"x").await;
+    fixture.message("C1", json!({ "ts": "1700001000.000000", "text": "a table", "blocks": blocks })).await;
+    fixture.post("C1", "1700001001.000000", "```a long line of code```").await;
+    fixture.share("C1", "1700001002.000000", json!({ "id": "F1", "name": "x.txt" }), b"x").await;
     let mut scrolling = 0;
     for path in ["/c/T1/C1", "/files", "/coverage"] {
         let page = fixture.page(path).await;
@@ -125,14 +125,14 @@ async fn a_private_or_shared_channel_is_marked_in_the_menu_and_above_its_message
     let fixture = ViewerFixture::open();
     for (id, name) in [("C1", "general"), ("C2", "closed"), ("C3", "partners")] {
         fixture.channel(id, name).await;
-        fixture.post(id, "1.000000", "text").await;
+        fixture.post(id, "1700000001.000000", "text").await;
     }
     fixture
         .index(&json!({ "type": "message", "subtype": "channel_convert_to_private", "channel": "C2", "channel_type": "channel",
-            "user": "U1", "text": "made this channel private", "ts": "2.000000", "event_ts": "2.000000" }))
+            "user": "U1", "text": "made this channel private", "ts": "1700000002.000000", "event_ts": "1700000002.000000" }))
         .await;
     fixture
-        .index(&json!({ "type": "channel_shared", "channel": "C3", "connected_team_id": "T8", "event_ts": "2.000000" }))
+        .index(&json!({ "type": "channel_shared", "channel": "C3", "connected_team_id": "T8", "event_ts": "1700000002.000000" }))
         .await;
     for (id, marks) in [("C1", &[][..]), ("C2", &["private"]), ("C3", &["shared"])] {
         let page = fixture.page(&format!("/c/T1/{id}")).await;
@@ -150,11 +150,13 @@ async fn a_private_or_shared_channel_is_marked_in_the_menu_and_above_its_message
 async fn the_message_count_of_a_channel_includes_its_former_ids() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "partners").await;
-    for (channel, ts) in [("C1", "1000.000000"), ("C1", "1001.000000"), ("C2", "1002.000000")] {
+    for (channel, ts) in
+        [("C1", "1700001000.000000"), ("C1", "1700001001.000000"), ("C2", "1700001002.000000")]
+    {
         fixture.post(channel, ts, "text").await;
     }
     fixture
-        .index(&json!({ "type": "channel_id_changed", "old_channel_id": "C1", "new_channel_id": "C2", "event_ts": "1001.500000" }))
+        .index(&json!({ "type": "channel_id_changed", "old_channel_id": "C1", "new_channel_id": "C2", "event_ts": "1700001001.500000" }))
         .await;
     let page = fixture.page("/c/T1/C1").await;
     let (_, listed) = page.split_once("data-channel=\"C2\"").unwrap();
@@ -168,7 +170,7 @@ async fn channels_of_several_workspaces_are_listed_below_the_workspace_names() {
     fixture.channel("C1", "general").await;
     let page = fixture.page("/").await;
     assert!(!page.contains("<h2"), "one workspace needs no heading: {page}");
-    fixture.index_in("T2", &event::channel_created("C2", "deploys", "1.000000")).await;
+    fixture.index_in("T2", &event::channel_created("C2", "deploys", "1700000001.000000")).await;
     fixture.channel("C3", "old").await;
     fixture.channel_event("channel_archive", "C3").await;
     let page = fixture.page("/").await;
@@ -191,7 +193,7 @@ async fn the_filter_works_without_a_script() {
     let fixture = ViewerFixture::open();
     for (id, name) in [("C1", "general"), ("C2", "deploys")] {
         fixture.channel(id, name).await;
-        fixture.post(id, "1.000000", "text").await;
+        fixture.post(id, "1700000001.000000", "text").await;
     }
     let page = fixture.page("/?channels=DEP").await;
     assert!(page.contains("data-channel=\"C2\"") && !page.contains("data-channel=\"C1\""));
@@ -203,7 +205,7 @@ async fn the_filter_works_without_a_script() {
 async fn a_channel_with_an_invisible_name_has_its_id() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "\u{200b}").await;
-    fixture.post("C1", "1.000000", "text").await;
+    fixture.post("C1", "1700000001.000000", "text").await;
     let page = fixture.page("/c/T1/C1").await;
     assert!(page.contains("<bdi class=\"name\">C1</bdi>") && page.contains("<bdi>#C1</bdi>"), "{page}");
 }

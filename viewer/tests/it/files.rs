@@ -19,7 +19,7 @@ async fn safe_types_are_shown_and_other_files_are_downloaded() {
     for (index, (id, mimetype, name, bytes)) in files.into_iter().enumerate() {
         let file =
             json!({ "id": id, "name": name, "mimetype": mimetype, "size": bytes.len(), "mode": "hosted" });
-        fixture.share("C1", &format!("{}.000000", 1000 + index), file, bytes).await;
+        fixture.share("C1", &format!("{}.000000", 1_700_001_000 + index), file, bytes).await;
     }
     for (id, content_type, disposition) in [
         ("F1", "image/png", "inline; filename*=UTF-8''a.png"),
@@ -48,7 +48,7 @@ async fn safe_types_are_shown_and_other_files_are_downloaded() {
     let list = fixture.page("/files").await;
     assert!(
         list.contains("href=\"/files/T1/F4\" download><bdi>plan.pdf</bdi>")
-            && list.contains("/archives/C1/p1003000000"),
+            && list.contains("/archives/C1/p1700001003000000"),
         "{list}"
     );
 }
@@ -59,7 +59,7 @@ async fn a_part_of_a_file_can_be_requested() {
     // The store returns it in several chunks.
     let bytes: Vec<u8> = (0..300_000).map(|n: u32| b"0123456789"[(n / 7 % 10) as usize]).collect();
     let file = json!({ "id": "F1", "name": "a.bin", "mimetype": "video/mp4", "size": bytes.len(), "mode": "hosted" });
-    fixture.share("C1", "1000.000000", file, &bytes).await;
+    fixture.share("C1", "1700001000.000000", file, &bytes).await;
     let text = String::from_utf8(bytes).unwrap();
     let get = async |method: Method, range: &str| {
         let headers = [("host", "localhost"), ("range", range)];
@@ -89,11 +89,16 @@ async fn a_part_of_a_file_can_be_requested() {
 async fn a_lost_or_missing_file_is_not_found() {
     let fixture = ViewerFixture::open();
     fixture
-        .share("C1", "1000.000000", json!({ "id": "F1", "name": "a.png", "mimetype": "image/png" }), PNG)
+        .share(
+            "C1",
+            "1700001000.000000",
+            json!({ "id": "F1", "name": "a.png", "mimetype": "image/png" }),
+            PNG,
+        )
         .await;
-    fixture.delete_file_bytes("C1", "1000.000000", "F1").await;
+    fixture.delete_file_bytes("C1", "1700001000.000000", "F1").await;
     fixture
-        .message("C1", json!({ "ts": "1001.000000", "text": "", "files": [{ "id": "F9", "name": "later.png", "mimetype": "image/png" }] }))
+        .message("C1", json!({ "ts": "1700001001.000000", "text": "", "files": [{ "id": "F9", "name": "later.png", "mimetype": "image/png" }] }))
         .await;
     for path in
         ["/files/T1/F1", "/files/T1/F9", "/files/T9/F1", "/files/T1/..%2f..%2fannalist.db", "/files/T1/f%00"]
@@ -129,7 +134,7 @@ async fn videos_and_sound_are_embedded() {
     ];
     for (index, (id, mimetype, name, bytes)) in files.into_iter().enumerate() {
         let file = json!({ "id": id, "name": name, "mimetype": mimetype, "mode": "hosted" });
-        fixture.share("C1", &format!("{}.000000", 1000 + index), file, bytes).await;
+        fixture.share("C1", &format!("{}.000000", 1_700_001_000 + index), file, bytes).await;
     }
     let page = fixture.page("/c/T1/C1").await;
     for expected in [
@@ -152,9 +157,9 @@ async fn a_canvas_has_a_page_with_its_text_and_each_version_opens_its_bytes() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     let file = json!({ "id": "F1", "mode": "quip", "name": "Plan" });
-    fixture.message("C1", json!({ "ts": "1000.000000", "text": "look", "files": [file] })).await;
+    fixture.message("C1", json!({ "ts": "1700001000.000000", "text": "look", "files": [file] })).await;
     for (updated, text) in [(1_700_000_000, "first words"), (1_700_000_100, "second <b>words</b>")] {
-        fixture.canvas(("C1", "1000.000000"), "F1", "Plan <b>", updated, text).await;
+        fixture.canvas(("C1", "1700001000.000000"), "F1", "Plan <b>", updated, text).await;
     }
     let page = fixture.page("/canvas/T1/F1").await;
     assert!(page.contains("<h1><bdi>Plan &lt;b&gt;</bdi></h1>"), "{page}");

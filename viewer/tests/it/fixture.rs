@@ -154,7 +154,7 @@ impl ViewerFixture {
     }
 
     pub(crate) async fn person(&self, user: &str, name: &str) {
-        self.write(&json!({ "type": "user_change", "event_ts": "1.000000",
+        self.write(&json!({ "type": "user_change", "event_ts": "1700000001.000000",
             "user": { "id": user, "name": user, "profile": { "display_name": name } } }))
             .await;
     }
@@ -162,7 +162,7 @@ impl ViewerFixture {
     /// Stores a person with a picture.
     pub(crate) async fn person_with_picture(&self, user: &str, name: &str, hash: &str) {
         let url = "https://avatars.example/a.png";
-        self.write(&json!({ "type": "user_change", "event_ts": "1.000000",
+        self.write(&json!({ "type": "user_change", "event_ts": "1700000001.000000",
             "user": { "id": user, "name": user, "profile": { "display_name": name, "image_192": url } } }))
             .await;
         let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse(user).unwrap());
@@ -179,11 +179,11 @@ impl ViewerFixture {
     }
 
     pub(crate) async fn channel(&self, channel: &str, name: &str) {
-        self.index(&event::channel_created(channel, name, "1.000000")).await;
+        self.index(&event::channel_created(channel, name, "1700000001.000000")).await;
     }
 
     pub(crate) async fn channel_event(&self, kind: &str, channel: &str) {
-        self.index(&json!({ "type": kind, "channel": channel, "event_ts": "2.000000" })).await;
+        self.index(&json!({ "type": kind, "channel": channel, "event_ts": "1700000002.000000" })).await;
     }
 
     async fn write(&self, event: &Value) {

@@ -51,7 +51,8 @@ async fn markup_in_texts_names_and_queries_is_text() {
         .enumerate()
         .map(|(n, link)| json!({ "id": format!("Bk{n}"), "title": MARKUP, "link": link }))
         .collect();
-    let (team, channel, at) = ("T1".parse().unwrap(), "C1".parse().unwrap(), "1.000000".parse().unwrap());
+    let (team, channel, at) =
+        ("T1".parse().unwrap(), "C1".parse().unwrap(), "1700000001.000000".parse().unwrap());
     for update in rules::bookmark::compare(&team, &channel, &listed, &[], &at).updates {
         fixture.archive().write(&update).await.unwrap();
     }
@@ -66,23 +67,23 @@ async fn markup_in_texts_names_and_queries_is_text() {
     .iter()
     .enumerate()
     {
-        fixture.post("C1", &format!("{}.000000", 1000 + n), text).await;
+        fixture.post("C1", &format!("{}.000000", 1_700_001_000 + n), text).await;
     }
     let block = json!({ "type": "section", "text": { "type": "mrkdwn", "text": MARKUP },
         "accessory": { "type": "image", "image_url": "https://evil.example/x.png", "alt_text": MARKUP } });
     fixture
-        .message("C1", json!({ "ts": "1010.000000", "text": "", "blocks": [block], "username": MARKUP,
+        .message("C1", json!({ "ts": "1700001010.000000", "text": "", "blocks": [block], "username": MARKUP,
             "attachments": [{ "title": MARKUP, "title_link": "javascript:alert(1)", "text": MARKUP, "color": MARKUP,
                 "image_url": "https://evil.example/x.png", "footer": MARKUP }],
             "files": [{ "id": "F1", "name": MARKUP, "mimetype": MARKUP }] }))
         .await;
-    fixture.react("C1", "1010.000000", "x\"><script>", "U1").await;
-    fixture.edit("C1", "1000.000000", "1020.000000", &format!("{MARKUP} again")).await;
+    fixture.react("C1", "1700001010.000000", "x\"><script>", "U1").await;
+    fixture.edit("C1", "1700001000.000000", "1700001020.000000", &format!("{MARKUP} again")).await;
     for path in [
         "/c/T1/C1",
         "/",
-        "/r/T1/C1/1000.000000",
-        "/t/T1/C1/1000.000000",
+        "/r/T1/C1/1700001000.000000",
+        "/t/T1/C1/1700001000.000000",
         "/search?q=alert",
         "/search?q=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E",
         "/search?q=in%3A%23%3Cscript%3E",
@@ -104,7 +105,7 @@ async fn markup_in_texts_names_and_queries_is_text() {
 async fn text_cannot_change_the_direction_of_adjacent_text() {
     let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana\u{202e}\u{2066}").await;
-    fixture.post("C1", "1000.000000", "pay \u{202e}moc.live\u{202c} \u{200b}now\u{0}\u{7}").await;
+    fixture.post("C1", "1700001000.000000", "pay \u{202e}moc.live\u{202c} \u{200b}now\u{0}\u{7}").await;
     let page = fixture.page("/c/T1/C1").await;
     assert!(!page.contains(['\u{202e}', '\u{202c}', '\u{2066}', '\u{0}', '\u{7}', '\u{200b}']));
     assert!(page.contains("<bdi class=\"author\">") && page.contains("dir=\"auto\""));
@@ -117,26 +118,26 @@ async fn large_amounts_of_data_are_shown_or_limited() {
     fixture.person("U1", &long_name).await;
     fixture.channel("C1", &long_name[..300]).await;
     let words = "word ".repeat(8_000);
-    fixture.post("C1", "1000.000000", &words).await;
-    fixture.post("C1", "1001.000000", &"&gt;".repeat(500)).await;
-    fixture.post("C1", "1002.000000", &"*_~`".repeat(10_000)).await;
+    fixture.post("C1", "1700001000.000000", &words).await;
+    fixture.post("C1", "1700001001.000000", &"&gt;".repeat(500)).await;
+    fixture.post("C1", "1700001002.000000", &"*_~`".repeat(10_000)).await;
     let mut nested = json!({ "type": "text", "text": "deep" });
     for _ in 0..500 {
         nested = json!({ "type": "rich_text_quote", "elements": [nested] });
     }
     fixture
-        .message("C1", json!({ "ts": "1003.000000", "text": "in words", "blocks": [{ "type": "rich_text", "elements": [nested] }] }))
+        .message("C1", json!({ "ts": "1700001003.000000", "text": "in words", "blocks": [{ "type": "rich_text", "elements": [nested] }] }))
         .await;
     for (n, blocks) in
         [json!(7), json!([null, [], "x", { "type": 7 }]), json!([{ "type": "rich_text", "elements": {} }])]
             .into_iter()
             .enumerate()
     {
-        let ts = format!("{}.000000", 1010 + n);
+        let ts = format!("{}.000000", 1_700_001_010 + n);
         fixture.message("C1", json!({ "ts": ts, "text": format!("fallback {n}"), "blocks": blocks })).await;
     }
     for n in 0..1_000 {
-        fixture.react("C1", "1001.000000", &format!("emoji-{n}"), "U1").await;
+        fixture.react("C1", "1700001001.000000", &format!("emoji-{n}"), "U1").await;
     }
     let page = fixture.page("/c/T1/C1").await;
     assert_eq!(
@@ -158,7 +159,11 @@ async fn large_amounts_of_data_are_shown_or_limited() {
 async fn a_link_with_a_deceptive_label_shows_its_address() {
     let fixture = ViewerFixture::open();
     fixture
-        .post("C1", "1000.000000", "<https://evil.test/login|bank.example> <https://a.example/x|see here>")
+        .post(
+            "C1",
+            "1700001000.000000",
+            "<https://evil.test/login|bank.example> <https://a.example/x|see here>",
+        )
         .await;
     let page = fixture.page("/c/T1/C1").await;
     assert!(page.contains(">bank.example (https://evil.test/login)</a>"), "{page}");
@@ -168,7 +173,7 @@ async fn a_link_with_a_deceptive_label_shows_its_address() {
         "<https://evil.test/| https://bank.example>",
         "<https://evil.test/|https://bank.example/login page>",
     ];
-    fixture.post("C1", "1001.000000", &texts.join(" ")).await;
+    fixture.post("C1", "1700001001.000000", &texts.join(" ")).await;
     let page = fixture.page("/c/T1/C1").await;
     assert_eq!(page.matches(" (https://evil.test/").count(), 4, "{page}");
 }

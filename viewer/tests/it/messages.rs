@@ -17,7 +17,7 @@ async fn page_of(fields: serde_json::Value) -> String {
 
 #[tokio::test]
 async fn markup_and_mentions_look_like_in_slack() {
-    let page = page_of(json!({ "ts": "1000.000100",
+    let page = page_of(json!({ "ts": "1700001000.000100",
         "text": "*bold* <@U1> <#C1> <https://example.com/a|there> :tada:\n&gt; said\n```let x;\n  y```" }))
     .await;
     for expected in [
@@ -30,7 +30,7 @@ async fn markup_and_mentions_look_like_in_slack() {
         "<code>let x;\n  y</code></pre>",
         "<bdi class=\"author\">Ana Lima</bdi>",
         "aria-hidden=\"true\">AL</span>",
-        "<time datetime=\"1970-01-01T00:16:40.0001Z\" title=\"1970-01-01 00:16:40\">00:16</time>",
+        "<time datetime=\"2023-11-14T22:30:00.0001Z\" title=\"2023-11-14 22:30:00\">22:30</time>",
     ] {
         assert!(page.contains(expected), "{expected} is not in {page}");
     }
@@ -42,12 +42,16 @@ async fn a_person_of_another_organisation_is_shown_with_its_name() {
     fixture.channel("C1", "general").await;
     let profile = json!({ "display_name": "Pat <b>", "team": "T2" });
     fixture
-        .message("C1", json!({ "ts": "1000.000100", "text": "hi", "user": "U0PAT", "user_profile": profile }))
+        .message(
+            "C1",
+            json!({ "ts": "1700001000.000100", "text": "hi", "user": "U0PAT", "user_profile": profile }),
+        )
         .await;
     let (team, other) = (TeamId::parse("T1").unwrap(), TeamId::parse("T2").unwrap());
     assert!(fixture.page("/c/T1/C1").await.contains("<bdi class=\"author\">Pat &lt;b&gt;</bdi>"));
     let acme = json!({ "id": "T2", "name": "Acme & Co" });
-    let answered = organisation::answered(&team, &other, Some(&acme), &Ts::parse("1.000000").unwrap());
+    let answered =
+        organisation::answered(&team, &other, Some(&acme), &Ts::parse("1700000001.000000").unwrap());
     fixture.archive().write(&answered).await.unwrap();
     let page = fixture.page("/c/T1/C1").await;
     assert!(page.contains("<bdi class=\"author\">Pat &lt;b&gt; (Acme &amp; Co)</bdi>"), "{page}");
@@ -56,15 +60,14 @@ async fn a_person_of_another_organisation_is_shown_with_its_name() {
 /// Even if nothing else on the page mentions a channel.
 #[tokio::test]
 async fn a_slack_link_also_links_to_the_message_in_the_archive() {
-    let slack_link = "https://acme.slack.com/archives/C1/p1000000100";
-    let page = page_of(json!({ "ts": "1000.000100", "text": format!("see <{slack_link}>") })).await;
+    let slack_link = "https://acme.slack.com/archives/C1/p1700001000000100";
+    let page = page_of(json!({ "ts": "1700001000.000100", "text": format!("see <{slack_link}>") })).await;
     let expected = format!(
-        "<a href=\"{slack_link}\" rel=\"noopener noreferrer\">{slack_link}</a> <a href=\"/archives/C1/p1000000100\">(in this archive)</a>"
+        "<a href=\"{slack_link}\" rel=\"noopener noreferrer\">{slack_link}</a> <a href=\"/archives/C1/p1700001000000100\">(in this archive)</a>"
     );
     assert!(page.contains(&expected), "{page}");
-    let other_links =
-        "<https://acme.slack.com/archives/C9/p1000000100> <https://example.com/archives/C1/p1000000100>";
-    let page = page_of(json!({ "ts": "1000.000100", "text": other_links })).await;
+    let other_links = "<https://acme.slack.com/archives/C9/p1700001000000100> <https://example.com/archives/C1/p1700001000000100>";
+    let page = page_of(json!({ "ts": "1700001000.000100", "text": other_links })).await;
     assert!(!page.contains("(in this archive)"), "{page}");
 }
 
@@ -72,7 +75,7 @@ async fn a_slack_link_also_links_to_the_message_in_the_archive() {
 async fn blocks_replace_their_fallback_text() {
     let words = |text: &str| json!({ "type": "text", "text": text });
     let section = |text: &str| json!({ "type": "rich_text_section", "elements": [words(text)] });
-    let page = page_of(json!({ "ts": "1000.000100", "text": "not this", "blocks": [
+    let page = page_of(json!({ "ts": "1700001000.000100", "text": "not this", "blocks": [
         { "type": "header", "text": { "type": "plain_text", "text": "Build" } },
         { "type": "rich_text", "elements": [
             { "type": "rich_text_section", "elements": [{ "type": "emoji", "name": "wave", "skin_tone": 3 },
@@ -110,7 +113,7 @@ async fn blocks_replace_their_fallback_text() {
 #[tokio::test]
 async fn pictures_of_previews_are_described_and_not_loaded() {
     let picture = "https://pictures.example/cat.png";
-    let page = page_of(json!({ "ts": "1000.000100", "text": "<https://example.com/cat>",
+    let page = page_of(json!({ "ts": "1700001000.000100", "text": "<https://example.com/cat>",
         "blocks": [{ "type": "image", "image_url": picture, "alt_text": "a cat asleep" }],
         "attachments": [
             { "from_url": "https://example.com/cat", "original_url": "https://example.com/cat", "service_name": "Example", "service_icon": picture,
@@ -132,11 +135,12 @@ async fn pictures_of_previews_are_described_and_not_loaded() {
 async fn a_pinned_message_is_marked_and_listed_at_the_head_of_its_channel() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
-    fixture.post("C1", "1000.000000", "the &lt;rules&gt; of *the house*").await;
-    fixture.post("C1", "1001.000000", "not pinned").await;
+    fixture.post("C1", "1700001000.000000", "the &lt;rules&gt; of *the house*").await;
+    fixture.post("C1", "1700001001.000000", "not pinned").await;
     assert!(!fixture.page("/c/T1/C1").await.contains("pinned</summary>"));
     let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
-    let item = json!({ "created": 1_700_000_000, "created_by": "U1", "message": { "ts": "1000.000000" } });
+    let item =
+        json!({ "created": 1_700_000_000, "created_by": "U1", "message": { "ts": "1700001000.000000" } });
     let (ts, pin) = rules::pin::in_list(&item).unwrap();
     for update in pin.updates(&team, &channel, &ts) {
         fixture.archive().write(&update).await.unwrap();
@@ -151,24 +155,24 @@ async fn a_pinned_message_is_marked_and_listed_at_the_head_of_its_channel() {
 async fn edits_open_their_versions_and_deletions_are_marked() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
-    fixture.post("C1", "1000.000000", "the first words").await;
-    fixture.edit("C1", "1000.000000", "1010.000000", "the second words").await;
-    fixture.edit("C1", "1000.000000", "1020.000000", "the last words").await;
-    fixture.post("C1", "1001.000000", "taken back").await;
-    fixture.delete("C1", "1001.000000", "1030.000000").await;
-    fixture.delete("C1", "1002.000000", "1030.000000").await;
+    fixture.post("C1", "1700001000.000000", "the first words").await;
+    fixture.edit("C1", "1700001000.000000", "1700001010.000000", "the second words").await;
+    fixture.edit("C1", "1700001000.000000", "1700001020.000000", "the last words").await;
+    fixture.post("C1", "1700001001.000000", "taken back").await;
+    fixture.delete("C1", "1700001001.000000", "1700001030.000000").await;
+    fixture.delete("C1", "1700001002.000000", "1700001030.000000").await;
     let page = fixture.page("/c/T1/C1").await;
-    assert!(page.contains("<a class=\"edited\" href=\"/r/T1/C1/1000.000000\">(edited)</a>"), "{page}");
+    assert!(page.contains("<a class=\"edited\" href=\"/r/T1/C1/1700001000.000000\">(edited)</a>"), "{page}");
     assert!(page.contains("the last words") && !page.contains("the first words"));
     assert_eq!(page.matches("class=\"message deleted").count(), 2);
     assert!(page.contains("taken back") && page.contains("deleted before it was archived"));
-    let versions = fixture.page("/r/T1/C1/1000.000000").await;
+    let versions = fixture.page("/r/T1/C1/1700001000.000000").await;
     let positions =
         ["the first words", "the second words", "the last words"].map(|words| versions.find(words).unwrap());
     assert!(positions.is_sorted() && versions.matches("data-version").count() == 3);
-    assert!(versions.contains("1970-01-01 00:17:00") && versions.contains("– now"));
-    assert!(fixture.page("/r/T1/C1/1001.000000").await.contains("never edited"));
-    assert_eq!(fixture.get("/r/T1/C1/1003.000000").await.status, 404);
+    assert!(versions.contains("2023-11-14 22:30:20") && versions.contains("– now"));
+    assert!(fixture.page("/r/T1/C1/1700001001.000000").await.contains("never edited"));
+    assert_eq!(fixture.get("/r/T1/C1/1700001003.000000").await.status, 404);
 }
 
 #[tokio::test]
@@ -176,14 +180,14 @@ async fn reactions_name_people_and_custom_emoji_are_pictures() {
     let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana").await;
     fixture.person("U2", "Ben").await;
-    fixture.post("C1", "1000.000000", "look :shipped: :ship-it: :unknown:").await;
+    fixture.post("C1", "1700001000.000000", "look :shipped: :ship-it: :unknown:").await;
     fixture.emoji("shipped", "https://emoji.example/a.png", Some("abc123")).await;
     fixture.emoji("ship-it", "alias:shipped", None).await;
     fixture.emoji("yay", "alias:tada", None).await;
     for (name, user) in
         [("shipped", "U1"), ("thumbsup::skin-tone-4", "U1"), ("thumbsup::skin-tone-4", "U2"), ("yay", "U2")]
     {
-        fixture.react("C1", "1000.000000", name, user).await;
+        fixture.react("C1", "1700001000.000000", name, user).await;
     }
     let page = fixture.page("/c/T1/C1").await;
     let picture = |name: &str| {
@@ -204,14 +208,14 @@ async fn reactions_name_people_and_custom_emoji_are_pictures() {
 async fn messages_in_quick_succession_name_their_author_once() {
     let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana").await;
-    for ts in ["1000.000000", "1060.000000", "1400.000000"] {
+    for ts in ["1700001000.000000", "1700001060.000000", "1700001400.000000"] {
         fixture.post("C1", ts, "text").await;
     }
     let page = fixture.page("/c/T1/C1").await;
     assert_eq!(page.matches("<bdi class=\"author\">Ana</bdi>").count(), 2);
     assert_eq!(page.matches("class=\"message goes-on\"").count(), 1);
     // A message with marks has its own line for them.
-    fixture.edit("C1", "1060.000000", "1070.000000", "text again").await;
+    fixture.edit("C1", "1700001060.000000", "1700001070.000000", "text again").await;
     assert!(!fixture.page("/c/T1/C1").await.contains("goes-on"));
 }
 
@@ -219,7 +223,7 @@ async fn messages_in_quick_succession_name_their_author_once() {
 async fn a_person_with_a_stored_picture_is_shown_with_it() {
     let fixture = ViewerFixture::open();
     fixture.person_with_picture("U1", "Ana", "abc123").await;
-    fixture.post("C1", "1000.000000", "text").await;
+    fixture.post("C1", "1700001000.000000", "text").await;
     let page = fixture.page("/c/T1/C1").await;
     let picture = "<img class=\"avatar\" src=\"/pictures/T1/abc123\" alt=\"\" loading=\"lazy\" width=\"36\" height=\"36\">";
     assert!(page.contains(picture) && !page.contains("initials"), "{page}");

@@ -80,65 +80,71 @@ async fn a_slack_link_redirects_to_the_marked_message() {
 async fn replies_are_in_their_thread_and_counted_at_its_root() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
-    fixture.post("C1", "1001.000000", "a root").await;
-    fixture.reply("C1", "1002.000000", "1001.000000", "a reply").await;
+    fixture.post("C1", "1700001001.000000", "a root").await;
+    fixture.reply("C1", "1700001002.000000", "1700001001.000000", "a reply").await;
     fixture
-        .message("C1", json!({ "ts": "1003.000000", "thread_ts": "1001.000000", "subtype": "thread_broadcast", "text": "for all" }))
+        .message("C1", json!({ "ts": "1700001003.000000", "thread_ts": "1700001001.000000", "subtype": "thread_broadcast", "text": "for all" }))
         .await;
-    fixture.post("C1", "1004.000000", "alone").await;
-    fixture.reply("C2", "1005.000000", "1001.000000", "of another channel").await;
+    fixture.post("C1", "1700001004.000000", "alone").await;
+    fixture.reply("C2", "1700001005.000000", "1700001001.000000", "of another channel").await;
     let page = fixture.page("/c/T1/C1").await;
-    assert_eq!(timestamps(&page), ["1001.000000", "1003.000000", "1004.000000"]);
+    assert_eq!(timestamps(&page), ["1700001001.000000", "1700001003.000000", "1700001004.000000"]);
     assert_eq!(page.matches("thread-count").count(), 1);
-    assert!(page.contains("href=\"/t/T1/C1/1001.000000\">2 replies</a>"), "{page}");
-    assert!(page.contains("last reply <time datetime=\"1970-01-01T00:16:43Z\""));
-    let page = fixture.page("/t/T1/C1/1001.000000").await;
+    assert!(page.contains("href=\"/t/T1/C1/1700001001.000000\">2 replies</a>"), "{page}");
+    assert!(page.contains("last reply <time datetime=\"2023-11-14T22:30:03Z\""));
+    let page = fixture.page("/t/T1/C1/1700001001.000000").await;
     let (timeline, thread) = page.split_once("<aside").unwrap();
-    assert_eq!(timestamps(timeline), ["1001.000000", "1003.000000", "1004.000000"]);
-    assert_eq!(timestamps(thread), ["1001.000000", "1002.000000", "1003.000000"]);
+    assert_eq!(timestamps(timeline), ["1700001001.000000", "1700001003.000000", "1700001004.000000"]);
+    assert_eq!(timestamps(thread), ["1700001001.000000", "1700001002.000000", "1700001003.000000"]);
     // Every link to a reply leads to its thread.
     assert_eq!(
-        fixture.redirect_target("/archives/C1/p1002000000?thread_ts=1001.000000&cid=C1").await,
-        "/t/T1/C1/1002.000000#t1002.000000"
+        fixture.redirect_target("/archives/C1/p1700001002000000?thread_ts=1700001001.000000&cid=C1").await,
+        "/t/T1/C1/1700001002.000000#t1700001002.000000"
     );
-    let page = fixture.page("/t/T1/C1/1002.000000").await;
-    assert!(page.contains("class=\"message target\" id=\"t1002.000000\""), "{page}");
+    let page = fixture.page("/t/T1/C1/1700001002.000000").await;
+    assert!(page.contains("class=\"message target\" id=\"t1700001002.000000\""), "{page}");
     // Replies of a thread may be from different days, and a thread has no headings for days.
     let (timeline, thread) = page.split_once("<aside").unwrap();
-    assert!(thread.contains(">1 Jan 1970, 00:16</time>") && timeline.contains(">00:16</time>"), "{page}");
+    assert!(thread.contains(">14 Nov 2023, 22:30</time>") && timeline.contains(">22:30</time>"), "{page}");
     assert_eq!(
-        fixture.redirect_target("/archives/C1/p1003000000").await,
-        "/c/T1/C1?around=1003.000000#m1003.000000"
+        fixture.redirect_target("/archives/C1/p1700001003000000").await,
+        "/c/T1/C1?around=1700001003.000000#m1700001003.000000"
     );
 }
 
 #[tokio::test]
 async fn a_long_thread_has_several_pages() {
     let fixture = ViewerFixture::open();
-    fixture.post("C1", "1000.000000", "a root").await;
-    let reply = |n: u32| json!({ "ts": format!("{}.000000", 1000 + n), "thread_ts": "1000.000000", "text": "a reply" });
+    fixture.post("C1", "1700001000.000000", "a root").await;
+    let reply = |n: u32| json!({ "ts": format!("{}.000000", 1_700_001_000 + n), "thread_ts": "1700001000.000000", "text": "a reply" });
     fixture.messages("C1", &(1..=205).map(reply).collect::<Vec<_>>()).await;
-    let first = fixture.page("/t/T1/C1/1000.000000").await;
+    let first = fixture.page("/t/T1/C1/1700001000.000000").await;
     let (_, thread) = first.split_once("<aside").unwrap();
     assert_eq!(timestamps(thread).len(), 201);
     let page = fixture.page(&link_with_rel(thread, "next").unwrap()).await;
     let (_, thread) = page.split_once("<aside").unwrap();
     assert_eq!(
         timestamps(thread)[1..],
-        ["1201.000000", "1202.000000", "1203.000000", "1204.000000", "1205.000000"]
+        [
+            "1700001201.000000",
+            "1700001202.000000",
+            "1700001203.000000",
+            "1700001204.000000",
+            "1700001205.000000"
+        ]
     );
     assert!(thread.contains("First replies"));
 
     // A link to a reply opens the page that contains it, with replies on both sides.
     fixture.messages("C1", &(206..=450).map(reply).collect::<Vec<_>>()).await;
     for (n, first, last) in [(1, 1, 200), (200, 1, 200), (201, 101, 300), (399, 201, 400), (450, 301, 450)] {
-        let to = fixture.redirect_target(&format!("/archives/C1/p{}000000", 1000 + n)).await;
-        assert_eq!(to, format!("/t/T1/C1/{0}.000000#t{0}.000000", 1000 + n));
+        let to = fixture.redirect_target(&format!("/archives/C1/p{}000000", 1_700_001_000 + n)).await;
+        assert_eq!(to, format!("/t/T1/C1/{0}.000000#t{0}.000000", 1_700_001_000 + n));
         let page = fixture.page(to.split('#').next().unwrap()).await;
         let (_, thread) = page.split_once("<aside").unwrap();
-        let shown: Vec<String> = (first..=last).map(|n| format!("{}.000000", 1000 + n)).collect();
+        let shown: Vec<String> = (first..=last).map(|n| format!("{}.000000", 1_700_001_000 + n)).collect();
         assert_eq!(timestamps(thread)[1..], shown, "{n}");
-        let (before, _) = thread.split_once(&format!("id=\"t{}.000000\"", 1000 + n)).unwrap();
+        let (before, _) = thread.split_once(&format!("id=\"t{}.000000\"", 1_700_001_000 + n)).unwrap();
         assert!(before.rsplit('<').next().unwrap().contains("class=\"message target"), "{n}: {thread}");
         assert_eq!(thread.contains("First replies"), first > 1, "{n}");
         assert_eq!(link_with_rel(thread, "next").is_some(), last < 450, "{n}");
@@ -262,18 +268,18 @@ async fn consecutive_joins_and_leaves_are_folded() {
         fixture
             .message(
                 "C1",
-                json!({ "ts": format!("100{n}.000000"), "subtype": subtype, "text": "", "user": user }),
+                json!({ "ts": format!("170000100{n}.000000"), "subtype": subtype, "text": "", "user": user }),
             )
             .await;
     }
-    fixture.post("C1", "1005.000000", "hello").await;
-    fixture.message("C1", json!({ "ts": "1006.000000", "subtype": "channel_join", "text": "" })).await;
+    fixture.post("C1", "1700001005.000000", "hello").await;
+    fixture.message("C1", json!({ "ts": "1700001006.000000", "subtype": "channel_join", "text": "" })).await;
     let page = fixture.page("/c/T1/C1").await;
     assert!(
         page.contains("<details class=\"folded\"><summary>5 came or left: <bdi>Ana</bdi>, <bdi>U1</bdi>, <bdi>U2</bdi> and 1 more</summary>"),
         "{page}"
     );
     assert_eq!(page.matches("<details").count(), 1, "a single one is not folded");
-    let page = fixture.page("/c/T1/C1?around=1001.000000").await;
+    let page = fixture.page("/c/T1/C1?around=1700001001.000000").await;
     assert!(page.contains("<details class=\"folded\" open>"), "the requested message is visible");
 }

@@ -145,7 +145,7 @@ fn event_entities(job: &BatchJob<'_>, team: &TeamId) -> Result<EventEntities, Jo
     } else {
         EventEntities::team(team, sent_at)
     };
-    Ok(entities.replayed(job.replayed))
+    Ok(entities.replayed(job.is_replayed()))
 }
 
 /// The writes of one job.
@@ -212,10 +212,10 @@ impl Worker for ChannelIndexer {
             let effects = match admit_checked(&job.payload, &clearance, &mut facts, &sightings) {
                 Ok(effects) => effects,
                 Err(failure) => {
-                    if matches!(failure, JobFailure::Postponed(..)) {
+                    if job.would_retry(&failure) {
                         waiting.insert(&job.delivery.group);
                     }
-                    job.settle(failure.outcome());
+                    job.fail(failure);
                     continue;
                 }
             };

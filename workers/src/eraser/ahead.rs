@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, rows};
-use ports::queue::topology::QUEUES;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::{JobCover, PAGE, channels_of, cover_of};
@@ -101,10 +100,10 @@ impl ErasedAhead {
                 }
             }
         }
-        for spec in &QUEUES {
+        for (queue, partition) in quarantine::partitions(archive).await? {
             let mut after = None;
             loop {
-                let (jobs, next) = quarantine::read_page(archive, spec.name, after).await?;
+                let (jobs, next) = quarantine::read_page_of(archive, queue, partition.clone(), after).await?;
                 for job in jobs {
                     if ahead.job(&job.payload, facts)? {
                         ahead.quarantined.insert(job.id);

@@ -1,10 +1,9 @@
-//! Whether a job carries erased content: jobs in quarantine, and jobs that wait on a queue.
+//! Whether a job carries erased content: jobs in quarantine, jobs that wait aside, and jobs that wait on a queue.
 
 use std::collections::BTreeSet;
 
 use ports::archive::ItemKey;
 use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
-use ports::queue::topology::QUEUES;
 
 use super::{Eraser, EraserCounts};
 use crate::failure::PortError;
@@ -65,16 +64,17 @@ fn names(body: &str, fact: &ErasureFact) -> bool {
 }
 
 impl Eraser<'_> {
-    /// Removes the quarantined jobs that carry erased content. If a job also carries other content, a gap
+    /// Removes the jobs in quarantine and aside that carry erased content. If a job also carries other content, a gap
     /// records its loss.
     pub(super) async fn quarantine(&self) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let at_any_time = [&self.facts[..], self.ahead.job_facts()].concat();
         let covered_at_any_time: ErasureFacts = at_any_time.iter().collect();
-        for spec in &QUEUES {
+        for (queue, partition) in quarantine::partitions(self.archive).await? {
             let mut after = None;
             loop {
-                let (jobs, next) = quarantine::read_page(self.archive, spec.name, after).await?;
+                let (jobs, next) =
+                    quarantine::read_page_of(self.archive, queue, partition.clone(), after).await?;
                 counts.rows_read += jobs.len() as u64;
                 for job in &jobs {
                     let cover = match self.ahead.quarantined.contains(&job.id) {

@@ -344,9 +344,9 @@ mod tests {
     #[test]
     fn every_written_person_is_asked_about() {
         let message = |user: &str| {
-            json!({ "ts": "1.000000", "user": user, "text": "x",
+            json!({ "ts": "1700000001.000000", "user": user, "text": "x",
             "reactions": [{ "name": "tada", "users": [format!("{user}R")] }],
-            "root": { "ts": "0.000001", "user": format!("{user}ROOT"), "text": "root" } })
+            "root": { "ts": "1700000000.000001", "user": format!("{user}ROOT"), "text": "root" } })
         };
         let events: [(Value, &[&str]); 5] = [
             (
@@ -354,12 +354,15 @@ mod tests {
                 &["U1", "U1R", "U1ROOT", "U2", "U2R", "U2ROOT"],
             ),
             (
-                json!({ "subtype": "message_deleted", "deleted_ts": "1.000000", "previous_message": message("U3") }),
+                json!({ "subtype": "message_deleted", "deleted_ts": "1700000001.000000", "previous_message": message("U3") }),
                 &["U3", "U3R", "U3ROOT"],
             ),
             (json!({ "message": message("U4") }), &["U4", "U4R", "U4ROOT"]),
             (message("U5"), &["U5", "U5R", "U5ROOT"]),
-            (json!({ "subtype": "file_comment", "ts": "1.000000", "comment": { "user": "U6" } }), &["U6"]),
+            (
+                json!({ "subtype": "file_comment", "ts": "1700000001.000000", "comment": { "user": "U6" } }),
+                &["U6"],
+            ),
         ];
         for (mut event, expected) in events {
             event["type"] = "message".into();
@@ -373,8 +376,8 @@ mod tests {
     fn an_unreadable_event_has_no_entities_and_is_refused() {
         for event in [
             r#"{"type":"message","subtype":"message_changed","channel":"C1","message":
-                {"ts":"1.000000","user":"U1","text":"x","user_team":"T1","user_team":"T1"}}"#,
-            r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","user":"U2"}"#,
+                {"ts":"1700000001.000000","user":"U1","text":"x","user_team":"T1","user_team":"T1"}}"#,
+            r#"{"type":"message","channel":"C1","ts":"1700000001.000000","user":"U1","user":"U2"}"#,
             r#"{"type":"channel_created","channel":{"id":"C1","creator":"U1","creator":"U1"}}"#,
         ] {
             let refused = asked_about(&format!(r#"{{"team_id":"T1","event":{event}}}"#));

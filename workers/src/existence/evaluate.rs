@@ -22,14 +22,14 @@
 //!
 //! A scope that the app lacks is no sign of a forgery: events wait until it is added, except in channels that
 //! the archive knows. A private channel that only `groups:read` would show counts as unknown to Slack. Events
-//! of entities that Slack keeps failing on, or cannot be asked about in a flood, are quarantined, but do not
-//! count as forged.
+//! of entities that Slack cannot be asked about in a flood are quarantined, but do not count as forged.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
 use ports::clock::TimestampMs;
+use ports::queue::waiting::WaitCause;
 use rules::public_mark::MarkState;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
@@ -37,7 +37,6 @@ use slack::ids::{ChannelId, TeamId};
 use super::SOON;
 use super::cache::{Demand, Knowledge, KnownEntities};
 use super::entities::{ChannelReach, Entity, EventEntities, EventPerson, SpecialCase};
-use super::lookup::NO_TOKEN;
 use crate::failure::JobFailure;
 
 /// How long Slack may not know a channel that it announced.
@@ -54,13 +53,22 @@ pub(super) enum Fact {
         reach: Option<ChannelReach>,
     },
     Missing(String),
-    /// The answer is not known yet.
+    /// The answer is pending, or Slack demands a pause.
     Later {
         after: Duration,
         why: String,
-        not_allowed: bool,
     },
-    /// Slack could not determine it, for this reason, and waiting does not help.
+    /// Slack failed on it, perhaps only for a moment.
+    Failed {
+        after: Duration,
+        why: String,
+    },
+    /// Something must change before Slack can be asked.
+    Blocked {
+        cause: WaitCause,
+        why: String,
+    },
+    /// Slack was not asked, for this reason, and waiting does not help.
     Undetermined(String),
 }
 
@@ -88,6 +96,8 @@ struct Undecided {
     unknown: Vec<(Entity, Demand)>,
     /// The longest of the waits.
     wait: Option<(Duration, String)>,
+    /// Why it has to wait longer than for an answer.
+    stopped: Option<JobFailure>,
 }
 
 impl Undecided {
@@ -100,7 +110,11 @@ impl Undecided {
             Some(Fact::Undetermined(why)) => {
                 return Err(JobFailure::Permanent(why_undetermined(entity, &why)));
             }
-            Some(Fact::Later { after, why, .. }) => self.wait(after, &why),
+            Some(Fact::Later { after, why }) => self.wait(after, &why),
+            Some(Fact::Failed { after, why }) => {
+                self.stopped.get_or_insert(JobFailure::SlackFailed(why, Some(after)));
+            }
+            Some(Fact::Blocked { cause, why }) => self.stopped = Some(JobFailure::Waits(cause, why)),
         }
         Ok(())
     }
@@ -184,6 +198,9 @@ impl Evaluation<'_> {
                 fact => undecided.add(&person.entity, demand, fact)?,
             }
         }
+        if let Some(stopped) = undecided.stopped {
+            return Err(stopped);
+        }
         match undecided.wait {
             Some((after, reason)) if undecided.unknown.is_empty() => {
                 Err(JobFailure::Postponed(reason, after))
@@ -204,7 +221,7 @@ impl Evaluation<'_> {
     async fn archive_vouches(&self, channel: &Entity, fact: &Option<Fact>) -> Result<bool, JobFailure> {
         let may = matches!(
             fact,
-            Some(Fact::Missing(_) | Fact::Undetermined(_) | Fact::Later { not_allowed: true, .. })
+            Some(Fact::Missing(_) | Fact::Undetermined(_) | Fact::Blocked { cause: WaitCause::Scope, .. })
         );
         Ok(may && self.knows_channel(channel).await?)
     }
@@ -249,18 +266,11 @@ fn unread(error: ArchiveError) -> JobFailure {
 
 /// The quarantine reason for an entity that Slack does not know.
 pub(super) fn why_missing(entity: &Entity, code: &str) -> String {
-    if code == NO_TOKEN {
-        format!(
-            "it is unknown whether {entity} exists: there is no token for it. If it is yours, add its token to \
-             SLACK_BOT_TOKENS_FILE and replay this job; else drop it"
-        )
-    } else {
-        format!(
-            "Slack does not know {entity} ({}: {code}). The event may be forged: if it is not, replay this job once Slack \
-             shows it to the app; else drop it and change the signing secret",
-            entity.method().name()
-        )
-    }
+    format!(
+        "Slack does not know {entity} ({}: {code}). The event may be forged: if it is not, replay this job once Slack \
+         shows it to the app; else drop it and change the signing secret",
+        entity.method().name()
+    )
 }
 
 /// The quarantine reason for an entity that Slack could not be asked about.

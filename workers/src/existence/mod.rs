@@ -8,8 +8,8 @@
 //! * [`lookup`] asks Slack.
 //!
 //! Each call runs in its own task. A batch waits for it only a short time; after that, only the events that
-//! need its answer return to the queue, with the later events of their group. No event is quarantined because
-//! Slack is unreachable.
+//! need its answer return to the queue, with the later events of their group. While Slack cannot be asked,
+//! because it fails or refuses the token, events wait aside: none is quarantined for that.
 
 mod cache;
 mod entities;
@@ -40,7 +40,6 @@ use crate::failure::JobFailure;
 
 pub use cache::KnownEntities;
 pub(crate) use entities::{ChannelReach, Entity, EventEntities};
-pub use lookup::{Waiting, read_waiting};
 
 /// The channels of unknown visibility, each with the receive time of its event and whether the event was
 /// replayed.
@@ -84,7 +83,7 @@ pub struct ExistenceParts {
     pub api: Arc<WebApi>,
     /// The cache that all processes share.
     pub table: Arc<dyn Existence>,
-    /// Contains the known entities, and the rows of the check's open breakers.
+    /// Contains the known entities, and the states of jobs that wait aside.
     pub archive: Arc<dyn Archive>,
     /// The clock.
     pub clock: SharedClock,
@@ -111,7 +110,7 @@ impl ExistenceCheck {
         let limited = [Method::TeamInfo, Method::UsersInfo, Method::BotsInfo, Method::ConversationsInfo];
         Self(Arc::new(Inner {
             known: Arc::new(KnownEntities::new(Arc::clone(&parts.clock))),
-            failures: Failures::new(Arc::clone(&parts.archive), Arc::clone(&parts.clock)),
+            failures: Failures::new(Arc::clone(&parts.clock)),
             floods: Floods::new(Arc::clone(&parts.clock)),
             limits: limited.map(|method| (method, Semaphore::new(QUESTIONS_AT_ONCE))).into(),
             questions: SingleFlight::new(),
@@ -185,7 +184,12 @@ impl ExistenceCheck {
             let outcome = match verdict {
                 Ok(()) => "exists",
                 Err(JobFailure::Permanent(_)) => "unknown",
-                Err(JobFailure::Transient(_) | JobFailure::Postponed(..)) => "waits",
+                Err(
+                    JobFailure::Transient(_)
+                    | JobFailure::Postponed(..)
+                    | JobFailure::Waits(..)
+                    | JobFailure::SlackFailed(..),
+                ) => "waits",
             };
             *outcomes.entry(outcome).or_default() += 1;
         }

@@ -9,7 +9,6 @@ use rules::file::{FileJob, FileObject, canvas_text, page_text};
 use super::FileDownloader;
 use super::fetch::{Fetched, Trouble};
 use super::file::KnownFile;
-use super::permits::Permit;
 use crate::failure::{JobFailure, PortError};
 
 /// The newest version of a canvas, and the messages that show it.
@@ -78,7 +77,6 @@ impl FileDownloader {
         known: &KnownFile,
         object: &FileObject,
         updated: u64,
-        permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {
         let (team, file) = (&job.team, &object.id);
         let write = async |update: Update| {
@@ -95,7 +93,7 @@ impl FileDownloader {
         // An earlier attempt may have requested an earlier edit: its bytes may appear under the key.
         let source = known.expected_source().map_or(source, str::to_owned);
         write(canvas::expected(team, file, &known.key, &source)).await?;
-        let fetched = self.download(job, object, &known.key, &source, permit).await?;
+        let fetched = self.download(job, object, &known.key, &source).await?;
         if let Some(reason) = missed_reason(&fetched) {
             write(canvas::missed(team, file, MissedEdit::At(updated), attempt(job), reason)).await?;
         }

@@ -10,12 +10,11 @@ use rules::file::row::{self, StoredBytes};
 use rules::file::{FileJob, FileObject, FilePrecheck, FileState, FileVerdict};
 use serde::Deserialize;
 use serde_json::Value;
-use slack_api::download::{Download, DownloadError, DownloadStatus};
+use slack_api::download::{DownloadError, DownloadStatus};
 use slack_api::{ApiError, Method};
 
 use super::FileDownloader;
 use super::file::KnownFile;
-use super::permits::Permit;
 use crate::failure::JobFailure;
 
 /// The scope without which Slack shows a login page instead of a file.
@@ -74,7 +73,6 @@ impl FileDownloader {
         job: &FileJob,
         known: &KnownFile,
         receives: u32,
-        permit: &Permit<'_>,
     ) -> Result<Option<Fetched>, Trouble> {
         // The bytes were published before a crash prevented the row from recording it: Slack need not be
         // asked for them again.
@@ -89,9 +87,10 @@ impl FileDownloader {
             return without_bytes(verdict).map(Some);
         }
         match self.web.has_token_for(&job.team).await {
-            Ok(true) => Ok(None),
+            // Before the file is claimed.
+            Ok(true) => self.permits.pause_left(&job.team).map_or(Ok(None), |pause| Err(postponed(pause))),
             Ok(false) => without_bytes(FileVerdict::Pending).map(Some),
-            Err(error) => refused(error, job, permit).map(Some),
+            Err(error) => self.refused(error, job).map(Some),
         }
     }
 
@@ -101,7 +100,6 @@ impl FileDownloader {
         job: &FileJob,
         known: &KnownFile,
         receives: u32,
-        permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {
         let mut object = job.object.clone();
         let mut before = object.precheck();
@@ -119,7 +117,7 @@ impl FileDownloader {
         }
         // A failed file may have changed since: an edited snippet, another address.
         if before != FilePrecheck::Download || job.refresh || receives > 1 {
-            match self.request_info(job, known, permit).await {
+            match self.request_info(job, known).await {
                 Ok(ControlFlow::Continue(current)) => object = current,
                 Ok(ControlFlow::Break(fetched)) => return Ok(fetched),
                 // Use the metadata of the message instead.
@@ -137,10 +135,10 @@ impl FileDownloader {
             }
         }
         match object.updated {
-            Some(updated) => self.fetch_version(job, known, &object, updated, permit).await,
+            Some(updated) => self.fetch_version(job, known, &object, updated).await,
             None => {
                 let source = object.source(&job.team).unwrap_or_default();
-                self.download(job, &object, &known.key, &source, permit).await
+                self.download(job, &object, &known.key, &source).await
             }
         }
     }
@@ -152,21 +150,15 @@ impl FileDownloader {
         object: &FileObject,
         key: &FileKey,
         source: &str,
-        permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {
         let Some(url) = object.url() else { return failed("Slack returns no download address") };
         if object.exact_size_bytes().is_some_and(|size_bytes| size_bytes > self.settings.max_file_bytes) {
             return without_bytes(FileVerdict::TooBig);
         }
-        let download = loop {
-            permit.request().await;
-            match self.web.download(&job.team, url, self.settings.file_time_limits).await {
-                Ok(Download { status: DownloadStatus::TooManyRequests(pause), .. }) => {
-                    pause_downloads(permit, pause)
-                }
-                Ok(download) => break download,
-                Err(error) => return not_begun(error, job, permit),
-            }
+        self.permits.request(&job.team).await.map_err(postponed)?;
+        let download = match self.web.download(&job.team, url, self.settings.file_time_limits).await {
+            Ok(download) => download,
+            Err(error) => return self.not_begun(error, job),
         };
         match download.status {
             DownloadStatus::Found => self.store_body(object, key, source, download).await,
@@ -174,7 +166,7 @@ impl FileDownloader {
             DownloadStatus::Forbidden => without_bytes(FileVerdict::AccessDenied),
             DownloadStatus::NotFound => without_bytes(FileVerdict::NotFound),
             DownloadStatus::Gone => without_bytes(FileVerdict::Gone),
-            DownloadStatus::TooManyRequests(pause) => Err(too_many_requests(pause)),
+            DownloadStatus::TooManyRequests(pause) => Err(self.pause(job, pause)),
             DownloadStatus::Other(status) => Err(Trouble::Transient(format!("Slack answered {status}"))),
         }
     }
@@ -185,19 +177,11 @@ impl FileDownloader {
         &self,
         job: &FileJob,
         known: &KnownFile,
-        permit: &mut Permit<'_>,
     ) -> Result<ControlFlow<Fetched, FileObject>, Trouble> {
         let file = job.object.id.as_str();
-        let reply = loop {
-            match self.web.call(&job.team, Method::FilesInfo, &[("file", file)]).await {
-                Ok(reply) => break reply,
-                // The call has waited as long as it can; pause the other downloads too.
-                Err(ApiError::RateLimited { retry_after, .. }) => {
-                    pause_downloads(permit, retry_after);
-                    permit.until_no_pause().await;
-                }
-                Err(error) => return refused(error, job, permit).map(ControlFlow::Break),
-            }
+        let reply = match self.web.call(&job.team, Method::FilesInfo, &[("file", file)]).await {
+            Ok(reply) => reply,
+            Err(error) => return self.refused(error, job).map(ControlFlow::Break),
         };
         let info = reply.read::<FileInfo>().map_err(|error| Trouble::Transient(error.to_string()))?;
         let object = FileObject::read(&info.file).filter(|object| object.id == job.object.id);
@@ -208,49 +192,57 @@ impl FileDownloader {
         self.write(&[&seen]).await.map_err(|error| Trouble::Local(error.into()))?;
         Ok(ControlFlow::Continue(object))
     }
-}
 
-/// The result of a download that could not start.
-fn not_begun(error: DownloadError, job: &FileJob, permit: &Permit<'_>) -> Result<Fetched, Trouble> {
-    match error {
-        DownloadError::Token(error) => refused(error, job, permit),
-        DownloadError::NotAUrl | DownloadError::NotAllowed(_) => failed(error.to_string()),
-        // Slack redirects to the login page.
-        DownloadError::ForbiddenRedirect(_) => failed(login_needed(&error.to_string())),
-        DownloadError::UnusableRedirects
-        | DownloadError::Unreachable(_)
-        | DownloadError::Interrupted(_)
-        | DownloadError::Stalled(_)
-        | DownloadError::TooSlow(_) => Err(Trouble::Transient(error.to_string())),
-    }
-}
-
-/// The result of a call that was refused, or that has no token.
-fn refused(error: ApiError, job: &FileJob, permit: &Permit<'_>) -> Result<Fetched, Trouble> {
-    match &error {
-        ApiError::NoToken(_) => without_bytes(FileVerdict::Pending),
-        ApiError::WrongToken { .. } => failed(error.to_string()),
-        ApiError::Refused { error: code, needed, .. } => match code.as_str() {
-            "file_not_found" => without_bytes(FileVerdict::NotFound),
-            "file_deleted" => without_bytes(FileVerdict::Gone),
-            "access_denied"
-            | "no_permission"
-            | "team_access_not_granted"
-            | "not_allowed"
-            | "not_in_channel" => without_bytes(FileVerdict::AccessDenied),
-            "invalid_auth" | "not_authed" | "token_revoked" | "token_expired" | "account_inactive" => {
-                failed(format!("{error}: workspace {} needs a new token", job.team))
-            }
-            "missing_scope" if needed.is_none() => {
-                failed(format!("{error}, the app needs the scope {SCOPE}"))
-            }
-            _ => failed(error.to_string()),
-        },
-        ApiError::RateLimited { retry_after, .. } => {
-            pause_downloads(permit, *retry_after);
-            Err(too_many_requests(*retry_after))
+    /// The result of a download that could not start.
+    fn not_begun(&self, error: DownloadError, job: &FileJob) -> Result<Fetched, Trouble> {
+        match error {
+            DownloadError::Token(error) => self.refused(error, job),
+            DownloadError::NotAUrl | DownloadError::NotAllowed(_) => failed(error.to_string()),
+            // Slack redirects to the login page.
+            DownloadError::ForbiddenRedirect(_) => failed(login_needed(&error.to_string())),
+            DownloadError::UnusableRedirects
+            | DownloadError::Unreachable(_)
+            | DownloadError::Interrupted(_)
+            | DownloadError::Stalled(_)
+            | DownloadError::TooSlow(_) => Err(Trouble::Transient(error.to_string())),
         }
-        ApiError::Unreachable { .. } | ApiError::Garbled { .. } => Err(Trouble::Transient(error.to_string())),
+    }
+
+    /// The result of a call that was refused, or that has no token.
+    fn refused(&self, error: ApiError, job: &FileJob) -> Result<Fetched, Trouble> {
+        match &error {
+            ApiError::NoToken(_) => without_bytes(FileVerdict::Pending),
+            ApiError::WrongToken { .. } => failed(error.to_string()),
+            ApiError::Refused { error: code, needed, .. } => match code.as_str() {
+                "file_not_found" => without_bytes(FileVerdict::NotFound),
+                "file_deleted" => without_bytes(FileVerdict::Gone),
+                "access_denied"
+                | "no_permission"
+                | "team_access_not_granted"
+                | "not_allowed"
+                | "not_in_channel" => without_bytes(FileVerdict::AccessDenied),
+                _ if error.is_token_error() => {
+                    failed(format!("{error}: workspace {} needs a new token", job.team))
+                }
+                "missing_scope" if needed.is_none() => {
+                    failed(format!("{error}, the app needs the scope {SCOPE}"))
+                }
+                _ => failed(error.to_string()),
+            },
+            ApiError::RateLimited { retry_after, .. } => Err(self.pause(job, *retry_after)),
+            ApiError::Unreachable { .. } | ApiError::Garbled { .. } => {
+                Err(Trouble::Transient(error.to_string()))
+            }
+        }
+    }
+
+    /// Pauses the file requests of the job's workspace.
+    fn pause(&self, job: &FileJob, pause: Duration) -> Trouble {
+        counter!(FILE_PAUSES).increment(1);
+        let (team, pause_s) = (&job.team, pause.as_secs());
+        tracing::warn!(%team, pause_s, "Slack asked for a pause; the workspace's downloads resume after it");
+        self.permits.pause(team, pause);
+        postponed(pause)
     }
 }
 
@@ -260,15 +252,10 @@ struct FileInfo {
     file: Value,
 }
 
-/// Pauses the file requests of this process.
-fn pause_downloads(permit: &Permit<'_>, pause: Duration) {
-    counter!(FILE_PAUSES).increment(1);
-    tracing::warn!(pause_s = pause.as_secs(), "Slack asked for a pause; file downloads resume after it");
-    permit.pause(pause);
-}
-
-fn too_many_requests(pause: Duration) -> Trouble {
-    Trouble::Local(JobFailure::Transient(format!("Slack wants a pause of {} s", pause.as_secs())))
+/// The job of a paused workspace goes back to the queue until the pause ends.
+fn postponed(pause: Duration) -> Trouble {
+    let reason = format!("Slack wants a pause of {} s", pause.as_secs());
+    Trouble::Local(JobFailure::Postponed(reason, pause))
 }
 
 /// An error message that names the scope the app may lack.

@@ -17,7 +17,6 @@ use super::canvas::{self as canvas_versions, EditedCanvas};
 use super::claim::DownloadTurn;
 use super::erased::forget_file;
 use super::fetch::{Fetched, Trouble};
-use super::permits::Permit;
 use crate::failure::{JobFailure, PortError};
 
 /// The state of a file in the archive, before any request.
@@ -91,17 +90,12 @@ impl KnownFile {
 impl FileDownloader {
     /// Fetches a file unless it is stored, and writes its state to its messages. `receives` counts
     /// deliveries, including this one.
-    pub(super) async fn file(
-        &self,
-        job: &FileJob,
-        receives: u32,
-        permit: &mut Permit<'_>,
-    ) -> Result<(), JobFailure> {
+    pub(super) async fn file(&self, job: &FileJob, receives: u32) -> Result<(), JobFailure> {
         let Some(known) = self.read_known_file(job).await? else { return Ok(self.forget(job).await?) };
         if known.held_as.is_some() {
             return self.already_held(job, known, receives).await;
         }
-        match self.decide_without_request(job, &known, receives, permit).await {
+        match self.decide_without_request(job, &known, receives).await {
             Ok(None) => {}
             Ok(Some(fetched)) => return self.settle(job, known, receives, Ok(fetched)).await.map(drop),
             Err(trouble) => return self.settle(job, known, receives, Err(trouble)).await.map(drop),
@@ -110,7 +104,7 @@ impl FileDownloader {
         match self.claim_file(job).await? {
             DownloadTurn::Ours(mut guard) => {
                 let work = async {
-                    let fetched = self.fetch(job, &known, receives, permit).await;
+                    let fetched = self.fetch(job, &known, receives).await;
                     self.settle(job, known, receives, fetched).await
                 };
                 let settled =

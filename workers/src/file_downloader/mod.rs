@@ -1,6 +1,6 @@
 //! file-downloader: turns file jobs into stored bytes, or into a verdict that states why there are no bytes.
 //!
-//! * [`permits`] limits the request rate, and keeps the pauses Slack asks for.
+//! * [`permits`] limits the request rate of each workspace, and keeps the pauses Slack asks for.
 //! * [`file`] runs the job of a shared file: reads its known state, makes the requests, writes the result.
 //! * [`claim`] ensures that no other process fetches the same file at the same time.
 //! * [`fetch`] requests one file from Slack; [`bytes`] receives and stores its bytes.
@@ -29,14 +29,14 @@ use ports::queue::QueueName;
 use slack_api::WebApi;
 
 use crate::claims::Claimant;
+use crate::failure::JobFailure;
 use crate::runtime::{Batch, BatchJob, DecodedPayload, Worker};
 
 use permits::Permits;
 pub use settings::DownloadSettings;
 
-/// One permit covers one job. Further received jobs would wait here for the next permit, on a lease, while
-/// another process may have a spare one; and a file that takes an hour would delay the rest of its batch for
-/// as long.
+/// Further received jobs would wait here for the rate of their workspace, on a lease, while another process may
+/// fetch them; and a file that takes an hour would delay the rest of its batch for as long.
 const MAX_BATCH: usize = 1;
 
 /// Fetches files and pictures, and stores them.
@@ -63,11 +63,18 @@ impl FileDownloader {
     }
 
     async fn do_job(&self, job: &BatchJob<'_>) {
-        let mut permit = self.permits.claim();
+        let message = &job.delivery.message_id;
         // A replayed job has already been tried.
-        let receives = job.delivery.receive_count.saturating_add(u32::from(job.replayed));
+        let receives = job.delivery.receive_count.saturating_add(u32::from(job.is_replayed()));
         let done = if let DecodedPayload::File(file) = &job.payload {
-            self.file(file, receives, &mut permit).await
+            let tries = receives.saturating_sub(self.permits.postponements(message)).max(1);
+            let done = self.file(file, tries).await;
+            self.permits.note_postponement(
+                message,
+                matches!(done, Err(JobFailure::Postponed(..))),
+                done.is_ok(),
+            );
+            done
         } else if let DecodedPayload::Image(image) = &job.payload {
             self.image(image, receives).await
         } else {
@@ -99,7 +106,7 @@ impl Worker for FileDownloader {
     }
 
     async fn permit(&self) {
-        self.permits.grant().await;
+        self.permits.until_fewer_are_paused(self.web.token_count()).await;
     }
 
     async fn work(&self, batch: &Batch<'_>) {

@@ -11,7 +11,7 @@ use crate::claims;
 /// Limits of the downloader. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct DownloadSettings {
-    /// Requests for files per minute.
+    /// Requests for files per minute to each workspace.
     pub files_per_minute: NonZeroU32,
     /// Longer files are not stored.
     pub max_file_bytes: u64,

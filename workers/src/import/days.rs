@@ -306,58 +306,86 @@ mod tests {
     fn a_broken_day_is_read_up_to_the_break_and_the_next_day_whole() {
         let (delivered, read) = delivered(
             &[
-                ("general/2023-01-01.json", r#"[{"ts":"1.000000"},{"ts":"2.000000"},{"ts":"#),
-                ("general/2023-01-02.json", r#"[{"ts":"3.000000"}]"#),
+                (
+                    "general/2023-01-01.json",
+                    r#"[{"ts":"1600000001.000000"},{"ts":"1600000002.000000"},{"ts":"#,
+                ),
+                ("general/2023-01-02.json", r#"[{"ts":"1600000003.000000"}]"#),
             ],
             &[],
         );
-        assert_eq!(times(&delivered), ["1.000000", "2.000000", "3.000000"]);
+        assert_eq!(times(&delivered), ["1600000001.000000", "1600000002.000000", "1600000003.000000"]);
         assert_eq!(kinds(&delivered), [ProblemKind::BrokenDay]);
         assert_eq!(read.incomplete, BTreeSet::from([0]));
         let span = read.span.map(|(oldest, newest)| (oldest.to_string(), newest.to_string()));
-        assert_eq!(span, Some(("1.000000".to_owned(), "3.000000".to_owned())));
+        assert_eq!(span, Some(("1600000001.000000".to_owned(), "1600000003.000000".to_owned())));
     }
 
     #[test]
     fn each_malformed_message_is_a_problem_and_no_other_is_lost() {
-        let day = r#"[null, {"text":"no time"}, {"ts":"soon"}, {"ts":"1700000001.000000"}, {"ts":"1.000000"},
-            {"ts":"5.000000","edited":{"ts":"1700000001.000000"}}, {"ts":"1.000000"}, {"ts":2.5}, nonsense,
-            {"ts":"6.000000","user":"U9"}, {"ts":"7.000000","user":"U9"}, {"ts":"8.000000","user":"U1"},
-            {"ts":"9.000000","user":"USLACKBOT","text":"hi"}]"#;
+        let day = r#"[null, {"text":"no time"}, {"ts":"soon"}, {"ts":"1700000001.000000"}, {"ts":"1600000001.000000"},
+            {"ts":"1600000005.000000","edited":{"ts":"1700000001.000000"}}, {"ts":"1600000001.000000"}, {"ts":1600000002.5}, {"ts":2.5}, nonsense,
+            {"ts":"1600000006.000000","user":"U9"}, {"ts":"1600000007.000000","user":"U9"}, {"ts":"1600000008.000000","user":"U1"},
+            {"ts":"1600000009.000000","user":"USLACKBOT","text":"hi"}]"#;
         let (delivered, read) = delivered(&[("general/2023-01-01.json", day)], &["U1"]);
         assert_eq!(
             times(&delivered),
-            ["1.000000", "1.000000", "2.500000", "6.000000", "7.000000", "8.000000", "9.000000"]
+            [
+                "1600000001.000000",
+                "1600000001.000000",
+                "1600000002.500000",
+                "1600000006.000000",
+                "1600000007.000000",
+                "1600000008.000000",
+                "1600000009.000000"
+            ]
         );
         use ProblemKind::{BadTime, BrokenMessage, Duplicate, UnknownUser};
-        let expected =
-            [BrokenMessage, BrokenMessage, BadTime, BadTime, BadTime, Duplicate, BrokenMessage, UnknownUser];
+        let expected = [
+            BrokenMessage,
+            BrokenMessage,
+            BadTime,
+            BadTime,
+            BadTime,
+            Duplicate,
+            BadTime,
+            BrokenMessage,
+            UnknownUser,
+        ];
         assert_eq!(kinds(&delivered), expected);
         assert_eq!(read.unlisted_authors.len(), 1);
     }
 
     #[test]
     fn a_log_entry_adds_versions_without_a_duplicate_or_an_earlier_time() {
-        let day = r#"[{"ts":"5.000000","text":"new","edited":{"ts":"6.000000"}},
-            {"ts":"6.000100","subtype":"message_changed","message":{"ts":"5.000000","text":"new","edited":{"ts":"6.000000"}},
-                "original":{"ts":"5.000000","text":"old"}},
-            {"ts":"7.000100","subtype":"message_deleted","deleted_ts":"2.000000","previous_message":{"ts":"2.000000","text":"gone"}},
-            {"ts":"8.000100","subtype":"message_changed"},
-            {"ts":"8.000200","subtype":"message_changed","message":{"ts":"1700000001.000000","text":"later"}},
-            {"ts":"9.000000","text":"bye"}]"#;
+        let day = r#"[{"ts":"1600000005.000000","text":"new","edited":{"ts":"1600000006.000000"}},
+            {"ts":"1600000006.000100","subtype":"message_changed","message":{"ts":"1600000005.000000","text":"new","edited":{"ts":"1600000006.000000"}},
+                "original":{"ts":"1600000005.000000","text":"old"}},
+            {"ts":"1600000007.000100","subtype":"message_deleted","deleted_ts":"1600000002.000000","previous_message":{"ts":"1600000002.000000","text":"gone"}},
+            {"ts":"1600000008.000100","subtype":"message_changed"},
+            {"ts":"1600000008.000200","subtype":"message_changed","message":{"ts":"1700000001.000000","text":"later"}},
+            {"ts":"1600000009.000000","text":"bye"}]"#;
         let (delivered, read) = delivered(&[("general/2023-01-01.json", day)], &[]);
         assert_eq!(
             times(&delivered),
-            ["5.000000", "5.000000", "5.000000", "2.000000", "2.000000", "9.000000"]
+            [
+                "1600000005.000000",
+                "1600000005.000000",
+                "1600000005.000000",
+                "1600000002.000000",
+                "1600000002.000000",
+                "1600000009.000000"
+            ]
         );
         assert_eq!(kinds(&delivered), [ProblemKind::BrokenMessage, ProblemKind::BadTime]);
         let span = read.span.map(|(oldest, newest)| (oldest.to_string(), newest.to_string()));
-        assert_eq!(span, Some(("5.000000".to_owned(), "9.000000".to_owned())));
+        assert_eq!(span, Some(("1600000005.000000".to_owned(), "1600000009.000000".to_owned())));
     }
 
     #[test]
     fn batches_are_bounded_by_number_and_by_size() {
-        let message = |n: usize, text: &str| format!(r#"{{"ts":"{n}.000000","text":"{text}"}}"#);
+        let message =
+            |n: usize, text: &str| format!(r#"{{"ts":"{}.000000","text":"{text}"}}"#, 1_600_000_000 + n);
         let day = |messages: Vec<String>| format!("[{}]", messages.join(","));
         let small = day((1..=1000).map(|n| message(n, "")).collect());
         let large = day((2001..=2005).map(|n| message(n, &"x".repeat(BATCH_BYTES))).collect());

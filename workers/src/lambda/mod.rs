@@ -27,7 +27,7 @@ use self::invocation_queue::{InvocationQueue, PermitWhilePending};
 use crate::Build;
 use crate::directory::{DirectorySync, JoinRequests};
 use crate::environment::{Environment, WorkSettings};
-use crate::runtime::{Ports, RuntimeSettings, Worker, consume, quarantine_dead_letters};
+use crate::runtime::{Ports, RuntimeSettings, Worker, consume, report_waiting, return_dead_letters};
 use crate::standalone::WorkerArgs;
 
 /// Jobs that are not done this long before Lambda ends the function are stopped and returned with a backoff:
@@ -116,6 +116,7 @@ impl WorkerFunction {
         if command == DEAD_LETTERS {
             // Dead letters that do not fit into the time left wait for the next hour.
             drop(timeout_at(until, self.drain_dead_letters()).await);
+            drop(timeout_at(until, self.rouse_waiting()).await);
             if self.worker.poll_interval().is_some() {
                 drop(timeout_at(until, self.worker.poll()).await);
             }
@@ -147,12 +148,21 @@ impl WorkerFunction {
         loop {
             match self.ports.queue.receive(request).await {
                 Ok(deliveries) if deliveries.is_empty() => return,
-                Ok(deliveries) => quarantine_dead_letters(&self.ports, queue, deliveries).await,
+                Ok(deliveries) => {
+                    return_dead_letters(&self.ports, queue, deliveries, self.settings.longest_wait).await
+                }
                 Err(error) => {
                     tracing::warn!(%queue, %error, "dead letters cannot be received");
                     return;
                 }
             }
+        }
+    }
+
+    /// Sends lost wakes of waiting jobs again.
+    async fn rouse_waiting(&self) {
+        if let Err(error) = report_waiting(&self.ports, self.worker.queue()).await {
+            tracing::warn!(%error, "the states of waiting jobs cannot be read");
         }
     }
 
@@ -184,7 +194,10 @@ pub async fn handle_messages(
     let ports = Ports { queue: pending.clone(), ..ports.clone() };
     if queue.dead_letters {
         // Dead letters that do not fit into the time left are delivered again.
-        drop(timeout_at(until, quarantine_dead_letters(&ports, queue, pending.take_all())).await);
+        drop(
+            timeout_at(until, return_dead_letters(&ports, queue, pending.take_all(), settings.longest_wait))
+                .await,
+        );
         return pending.failed();
     }
     let worker = Arc::new(PermitWhilePending { worker: Arc::clone(worker), queue: Arc::clone(&pending) });

@@ -58,8 +58,8 @@ pub(super) fn unseen(candidates: &[EventOfJob<'_>], facts: &BatchFacts) -> Unsee
         // A failure here recurs when the event is decided on.
         let (Ok(EventStep::Wait), Ok(channel)) = (step(event, facts), event.channel()) else { continue };
         let sent_at = job.delivery.sent_at;
-        let latest = unseen.entry((event.team.clone(), channel)).or_insert((sent_at, job.replayed));
-        *latest = (latest.0.max(sent_at), latest.1 || job.replayed);
+        let latest = unseen.entry((event.team.clone(), channel)).or_insert((sent_at, job.is_replayed()));
+        *latest = (latest.0.max(sent_at), latest.1 || job.is_replayed());
     }
     unseen
 }
@@ -80,7 +80,7 @@ fn claim(
     match (&event_job.event, step.transpose()?) {
         (Some(event), Some(EventStep::Store { .. } | EventStep::CarryOver(_))) => {
             let entities = EventEntities::from_event(event, &event_job.envelope, job.delivery.sent_at)?;
-            Ok(Some(entities.with_public(shows_public(event)).replayed(job.replayed)))
+            Ok(Some(entities.with_public(shows_public(event)).replayed(job.is_replayed())))
         }
         (Some(_) | None, _) => Ok(None),
     }
@@ -106,7 +106,7 @@ pub(super) fn decide_in_order(
         let step = decide(candidate, &mut facts, clearance);
         match &step {
             Ok(EventStep::Wait) => waiting.push(index),
-            Err(JobFailure::Postponed(..)) => stopped = Some(group),
+            Err(failure) if candidate.job.would_retry(failure) => stopped = Some(group),
             Ok(_) | Err(_) => {}
         }
         steps.push(Some(step));

@@ -19,19 +19,22 @@ use metrics::counter;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use ports::clock::{SharedClock, SystemClock};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
-use ports::queue::{Delivery, Outgoing, Queue, QueueName};
+use ports::queue::waiting::WaitCause;
+use ports::queue::{Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
-use rules::audience::DropReason;
+use rules::audience::{ChannelVisibility, DropReason};
 use rules::file::row::Share;
+use rules::public_mark::MarkState;
 use rules::visibility::VisibilityEvidence;
 use rules::{Change, SlackEvent, file};
-use slack::catalogue::EventRule;
+use slack::catalogue::{ChannelChange, EventRule};
 use slack::envelope::Envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::audience::{Audiences, BatchFacts, TeamChannel};
-use crate::existence::{Clearance, ExistenceCheck};
+use crate::existence::{Clearance, ExistenceCheck, UnseenChannels};
 use crate::failure::JobFailure;
+use crate::quarantine::aside;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 use crate::store::changes;
@@ -68,6 +71,15 @@ enum Awaited {
     /// The event changes or deletes a file and names no channel: only the file's row shows that it was shared
     /// publicly.
     FileRow,
+}
+
+/// Why events of a channel cannot be stored now.
+#[derive(Default)]
+struct ChannelFailures {
+    /// What its events show could not be written.
+    unmarked: HashMap<TeamChannel, ArchiveError>,
+    /// Slack cannot be asked for its visibility.
+    unseen: HashMap<TeamChannel, JobFailure>,
 }
 
 /// What the events of a batch show about a channel.
@@ -123,14 +135,22 @@ impl MessageWriter {
     /// The existence-check result of each job. Only events that would be stored are checked, so that events
     /// of private channels cost no questions. Before that, Slack is asked for the visibility of channels that
     /// nothing else shows.
-    async fn clear(&self, candidates: &[EventOfJob<'_>], facts: &mut BatchFacts) -> Vec<Clearance> {
+    async fn clear(
+        &self,
+        candidates: &[EventOfJob<'_>],
+        facts: &mut BatchFacts,
+        unseen: &mut HashMap<TeamChannel, JobFailure>,
+    ) -> Vec<Clearance> {
         let Some((check, mode)) = ExistenceCheck::active(self.check.as_ref()) else {
             return vec![Some(Ok(())); candidates.len()];
         };
         // Observe mode delays no job.
         if mode == ExistenceMode::Enforce {
             for (channel, sight) in check.look_up_visibility(decision::unseen(candidates, facts)).await {
-                facts.set_sight(&channel, sight);
+                match sight {
+                    Ok(sight) => facts.set_sight(&channel, sight),
+                    Err(failure) => drop(unseen.insert(channel, failure)),
+                }
             }
         }
         check.check_batch(mode, decision::claimed_entities(candidates, facts.clone())).await
@@ -195,8 +215,9 @@ impl MessageWriter {
         &self,
         candidate: &EventOfJob<'_>,
         step: EventStep,
-        unmarked: &HashMap<TeamChannel, ArchiveError>,
+        failures: &ChannelFailures,
     ) -> Result<EventEffects, JobFailure> {
+        let unmarked = &failures.unmarked;
         let EventOfJob { job, event_job: EventJob { raw, envelope, event, .. } } = candidate;
         let (event, channel) = match (event, step) {
             (Some(event), EventStep::Store { .. }) => (event, event.channel().ok()),
@@ -204,12 +225,26 @@ impl MessageWriter {
                 let failed = unmarked.get(&(event.team.clone(), new));
                 return failed.map_or(Ok(EventEffects::default()), |error| Err(error.clone().into()));
             }
-            (_, EventStep::Wait) => return self.park_or_postpone(job.delivery, Awaited::Audience),
-            (_, EventStep::Drop(reason)) => {
-                counter!(EVENTS_DROPPED, "reason" => reason.label()).increment(1);
+            (Some(event), EventStep::Wait) => {
+                let channel = (event.team.clone(), event.channel()?);
+                return match failures.unseen.get(&channel) {
+                    // The next message of the channel may show it, and must not wait for this event.
+                    Some(failure) if parking::is_parked(job.delivery) || !job.would_retry(failure) => {
+                        Err(failure.clone())
+                    }
+                    Some(_) | None => self.park_or_postpone(job, event, Awaited::Audience).await,
+                };
+            }
+            (Some(event), EventStep::Drop(reason)) => return self.drop_event(job, event, reason).await,
+            (Some(event), EventStep::Pass) => {
+                if event.rule() == Some(EventRule::Channel(ChannelChange::IdChanged)) {
+                    self.check_order(job, event).await?;
+                }
                 return Ok(EventEffects::default());
             }
-            (_, EventStep::Pass) => return Ok(EventEffects::default()),
+            (None, EventStep::Wait | EventStep::Drop(_) | EventStep::Pass) => {
+                return Ok(EventEffects::default());
+            }
             (None, EventStep::Store { .. } | EventStep::CarryOver(_)) | (_, EventStep::Unknown) => {
                 counter!(EVENTS_UNKNOWN).increment(1);
                 return Ok(EventEffects::default());
@@ -221,7 +256,7 @@ impl MessageWriter {
             return Err(error.clone().into());
         }
         if event.rule() == Some(EventRule::FileChanged) {
-            return self.changed_file(job.delivery, event, envelope).await;
+            return self.changed_file(job, event, envelope).await;
         }
         let mut changes = event.changes()?;
         // A file without a row may belong to a private channel, whose ID is not stored, or to a message that
@@ -231,7 +266,11 @@ impl MessageWriter {
             let keys: Vec<&ItemKey> = changes.iter().map(Change::key).collect();
             let rows = self.archive.get_all(&keys).await?;
             if rows.iter().any(Option::is_none) {
-                return self.park_or_postpone(job.delivery, Awaited::FileRow);
+                return if self.may_be_shared(job, event).await? {
+                    self.park_or_postpone(job, event, Awaited::FileRow).await
+                } else {
+                    self.drop_event(job, event, DropReason::UnknownFile).await
+                };
             }
             for row in rows.iter().flatten() {
                 let share = self.unerased_share(&event.team, row).await?;
@@ -249,13 +288,13 @@ impl MessageWriter {
     /// without a row waits as a deleted one does.
     async fn changed_file(
         &self,
-        delivery: &Delivery,
+        job: &BatchJob<'_>,
         event: &SlackEvent<'_>,
         envelope: &Envelope<'_>,
     ) -> Result<EventEffects, JobFailure> {
         let key = ItemKey::file(&event.team, &file::changed(event)?);
         let Some(row) = self.archive.get(&key).await? else {
-            return self.park_or_postpone(delivery, Awaited::FileRow);
+            return self.park_or_postpone(job, event, Awaited::FileRow).await;
         };
         let share = self.unerased_share(&event.team, &row).await?;
         let event_id = envelope.event_id.as_deref().unwrap_or(event.raw.get()).as_bytes();
@@ -275,13 +314,39 @@ impl MessageWriter {
         Ok(share.map(|(share, _)| share))
     }
 
+    /// Whether a deleted file of which the archive has no row may be one of a public channel: the event then
+    /// came before the message that shares it.
+    async fn may_be_shared(&self, job: &BatchJob<'_>, event: &SlackEvent<'_>) -> Result<bool, JobFailure> {
+        let Some(channels) = file::deleted_from(event) else { return Ok(true) };
+        let mut unknown = UnseenChannels::new();
+        for channel in channels {
+            let mark = self.audiences.marks.read(&*self.archive, &event.team, &channel).await?;
+            if mark.state() == MarkState::Public {
+                return Ok(true);
+            }
+            unknown.insert((event.team.clone(), channel), (job.delivery.sent_at, job.is_replayed()));
+        }
+        let Some((check, ExistenceMode::Enforce)) = ExistenceCheck::active(self.check.as_ref()) else {
+            return Ok(!unknown.is_empty());
+        };
+        let sights = check.look_up_visibility(unknown).await;
+        Ok(sights
+            .values()
+            .any(|sight| !matches!(sight, Ok(ChannelVisibility::Private | ChannelVisibility::Unknown(_)))))
+    }
+
     /// Parks or postpones an event that may belong to a private channel. It waits for a limited time and is
     /// then dropped; while Slack can be asked for the visibility of its channel, there is no limit.
-    fn park_or_postpone(&self, job: &Delivery, awaited: Awaited) -> Result<EventEffects, JobFailure> {
-        if !parking::is_parked(job) {
-            return Ok(EventEffects { changes: Vec::new(), follow_ups: vec![parking::park(job)] });
+    async fn park_or_postpone(
+        &self,
+        job: &BatchJob<'_>,
+        event: &SlackEvent<'_>,
+        awaited: Awaited,
+    ) -> Result<EventEffects, JobFailure> {
+        if !parking::is_parked(job.delivery) {
+            return Ok(EventEffects { changes: Vec::new(), follow_ups: vec![parking::park(job.delivery)] });
         }
-        let delay = parking::next_delay(job, self.clock.now());
+        let delay = parking::next_delay(job.delivery, self.clock.now());
         let (wait, dropped, why) = match awaited {
             Awaited::Audience => (
                 delay.or(self.asks_slack().then_some(parking::MAX_DELAY)),
@@ -292,11 +357,38 @@ impl MessageWriter {
                 (delay, DropReason::UnknownFile, "no message of a public channel shares the file yet")
             }
         };
-        let Some(after) = wait else {
-            counter!(EVENTS_DROPPED, "reason" => dropped.label()).increment(1);
-            return Ok(EventEffects::default());
-        };
-        Err(JobFailure::Postponed(why.into(), after))
+        match wait {
+            Some(after) => Err(JobFailure::Postponed(why.into(), after)),
+            None => self.drop_event(job, event, dropped).await,
+        }
+    }
+
+    /// Drops an event, unless an older one that waits may show that it must be stored.
+    async fn drop_event(
+        &self,
+        job: &BatchJob<'_>,
+        event: &SlackEvent<'_>,
+        reason: DropReason,
+    ) -> Result<EventEffects, JobFailure> {
+        match reason {
+            DropReason::DirectMessage => {}
+            DropReason::PrivateChannel | DropReason::UnknownChannel | DropReason::UnknownFile => {
+                self.check_order(job, event).await?;
+            }
+        }
+        counter!(EVENTS_DROPPED, "reason" => reason.label()).increment(1);
+        Ok(EventEffects::default())
+    }
+
+    /// Fails if an event has to wait for older ones of its workspace, which wait themselves. Rows converge in any
+    /// order, but what is dropped does not come back.
+    async fn check_order(&self, job: &BatchJob<'_>, event: &SlackEvent<'_>) -> Result<(), JobFailure> {
+        let sent = (job.delivery.sent_at, job.origin.as_ref());
+        if aside::is_behind_waiting(&*self.archive, QueueName::Events, &event.team, sent).await? {
+            let reason = "it is behind waiting jobs of its workspace".to_owned();
+            return Err(JobFailure::Waits(WaitCause::Order, reason));
+        }
+        Ok(())
     }
 }
 
@@ -323,7 +415,8 @@ impl Worker for MessageWriter {
         let candidates: Vec<EventOfJob<'_>> =
             events.into_iter().map(|(job, event_job)| EventOfJob { job, event_job }).collect();
         let mut facts = self.audiences.facts(&*self.archive, &decision::events_to_decide(&candidates)).await;
-        let clearances = self.clear(&candidates, &mut facts).await;
+        let mut failures = ChannelFailures::default();
+        let clearances = self.clear(&candidates, &mut facts, &mut failures.unseen).await;
         let steps = decision::decide_in_order(&candidates, facts, &clearances);
         let sightings = Sightings::default();
         for ((candidate, step), clearance) in candidates.iter().zip(&steps).zip(&clearances) {
@@ -331,7 +424,7 @@ impl Worker for MessageWriter {
                 sightings.note(candidate.event_job.run.clone(), event);
             }
         }
-        let unmarked = self.mark(&candidates, &steps).await;
+        failures.unmarked = self.mark(&candidates, &steps).await;
         let mut questions = match &self.asking {
             Some(asking) => {
                 let jobs = candidates.iter().map(|candidate| candidate.event_job);
@@ -348,7 +441,7 @@ impl Worker for MessageWriter {
             };
             let effects = match step {
                 Some(Ok(step)) => match question {
-                    Ok(question) => self.effects(candidate, step, &unmarked).await.map(|mut effects| {
+                    Ok(question) => self.effects(candidate, step, &failures).await.map(|mut effects| {
                         effects.follow_ups.extend(question);
                         effects
                     }),
@@ -360,7 +453,7 @@ impl Worker for MessageWriter {
             };
             match effects {
                 Ok(effects) => admitted.push((candidate.job, effects)),
-                Err(failure) => candidate.job.settle(failure.outcome()),
+                Err(failure) => candidate.job.fail(failure),
             }
         }
         // Written concurrently, so that one machine needs no separate disk sync for them.

@@ -1,10 +1,12 @@
 //! Parks events that do not show the visibility of their channel before anything else does: they wait in
-//! their own message group, next to their channel's, so that they do not block the messages they wait for.
+//! a message group of their own, so that they block neither the messages they wait for nor each other.
 
 use std::time::Duration;
 
 use ports::clock::TimestampMs;
 use ports::queue::{DedupId, Delivery, GroupId, Outgoing, QueueName};
+use sha2::{Digest, Sha256};
+use slack::hex::to_hex;
 
 /// The suffix of such a group's name.
 const WAITING: &str = "waiting";
@@ -16,11 +18,12 @@ const LONGEST: Duration = Duration::from_secs(600);
 const MIN_DELAY: Duration = Duration::from_secs(2);
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// A copy of the job that waits in its own group.
+/// A copy of the job that waits in a group of its own: it waits for something else than the next one.
 pub(super) fn park(job: &Delivery) -> Outgoing {
+    let own = to_hex(&Sha256::digest(job.message_id.0.as_bytes())[..4]);
     Outgoing {
         queue: QueueName::Events,
-        group: GroupId::from_parts(&[job.group.as_str(), WAITING]),
+        group: GroupId::from_parts(&[job.group.as_str(), &own, WAITING]),
         // If the first copy is delivered again, it does not send another.
         dedup: DedupId::from_parts(&[b"waiting", job.message_id.0.as_bytes()]),
         body: job.body.clone(),
@@ -55,7 +58,7 @@ mod tests {
             receipt: Receipt("1".into()),
         };
         let sent = park(&job);
-        assert_eq!((sent.group.as_str(), &sent.body), ("T1#C1#waiting", &job.body));
+        assert_eq!((sent.group.as_str(), &sent.body), ("T1#C1#6b86b273#waiting", &job.body));
         let parked = Delivery { group: sent.group, ..job.clone() };
         assert!(is_parked(&parked) && !is_parked(&job));
         let after = |seconds: i64| next_delay(&parked, TimestampMs(1_000 + 1_000 * seconds));

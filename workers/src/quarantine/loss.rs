@@ -91,7 +91,8 @@ pub(super) async fn note_missing_file(archive: &dyn Archive, body: &str) -> Resu
         | Payload::Backfill(_)
         | Payload::Stats(_)
         | Payload::Question(_)
-        | Payload::Reply(_) => None,
+        | Payload::Reply(_)
+        | Payload::Wake(_) => None,
     });
     // A tombstone brings no bytes.
     let Some(FileJob { team, share, object, .. }) = job.filter(|job| !job.object.is_tombstone()) else {

@@ -1,14 +1,17 @@
 //! Jobs that wait for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
 //!
+//! * [`aside`] holds jobs that wait for something else than a person: rows `waiting#{queue}#{team}`.
 //! * [`bounds`] limits how many jobs of a day are kept completely, and how many as an outline; [`counted`]
 //!   counts the others.
 //! * [`erased`] keeps jobs with erased content out.
-//! * [`listed`] reads the jobs in order.
+//! * [`filter`] selects jobs; [`listed`] reads them in order.
 //! * [`redaction`] removes secrets from a displayed job; [`Loss`] is the gap that a dropped job leaves.
 
+pub(crate) mod aside;
 mod bounds;
 mod counted;
 mod erased;
+mod filter;
 mod listed;
 mod loss;
 pub mod redaction;
@@ -20,19 +23,22 @@ use ports::archive::{
     Archive, ArchiveError, ArchiveExt, Attributes, Guard, Item, ItemKey, Query, Update, WriteOutcome,
 };
 use ports::clock::{Clock, TimestampMs};
-use ports::queue::job::{Job, Origin, Payload};
+use ports::queue::job::{Job, Origin, Payload, Trial};
 use ports::queue::topology::QUEUES;
 use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueError, QueueName, QueueRef};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
+use slack::ids::TeamId;
 
 use crate::runtime::Ports;
 use bounds::Keeping;
 use listed::JobOrder;
 
-pub use listed::{for_each, list, read_page};
+pub use filter::QuarantineFilter;
+pub use listed::{count_matching, for_each, list, read_page};
+pub(crate) use listed::{partitions, read_page_of};
 pub use loss::{Loss, loss};
 
 const FIRST_SEEN: &str = "first_seen";
@@ -123,8 +129,7 @@ async fn insert_kept(
     queue: QueueRef,
     jobs: &[(&Delivery, &str)],
 ) -> Vec<Result<(), ArchiveError>> {
-    let replayed = |delivery: &Delivery| Job::decode(&delivery.body).ok().and_then(|job| job.origin);
-    let origins: Vec<Option<Origin>> = jobs.iter().map(|(delivery, _)| replayed(delivery)).collect();
+    let origins: Vec<Option<Origin>> = jobs.iter().map(|(delivery, _)| Origin::of(&delivery.body)).collect();
     let counted = jobs.iter().zip(&origins).filter(|(_, origin)| origin.is_none());
     let sizes: Vec<usize> = counted.map(|((delivery, _), _)| delivery.body.len()).collect();
     let mut kept = match bounds::keep(&*ports.archive, ports.clock.now(), &sizes).await {
@@ -144,69 +149,92 @@ async fn insert_kept(
             match keeping {
                 Keeping::Number => counted.clone(),
                 Keeping::Whole | Keeping::Outline => {
-                    put_row(ports, queue, delivery, reason, origin, keeping == Keeping::Whole).await
+                    let row =
+                        JobRow { partition: partition(queue.name), kind: "quarantine", extra: Vec::new() };
+                    row.put(ports, queue, delivery, reason, origin, keeping == Keeping::Whole).await
                 }
             }
         });
     join_all(rows).await
 }
 
-async fn put_row(
-    ports: &Ports,
-    queue: QueueRef,
-    delivery: &Delivery,
-    reason: &str,
-    origin: Option<Origin>,
-    is_whole: bool,
-) -> Result<(), ArchiveError> {
-    let origin = origin.unwrap_or_else(|| Origin {
-        sent_at_ms: delivery.sent_at.0,
-        message_id: delivery.message_id.to_string(),
-    });
-    let (payload, reason) = if is_whole {
-        (without_token(&delivery.body), reason.to_owned())
-    } else {
-        (bounds::outline(&delivery.body), format!("{reason} ({})", bounds::missing_body_note(&delivery.body)))
-    };
-    let mut set: Attributes = [
-        ("group", Value::from(delivery.group.as_str())),
-        ("reason", Value::from(reason)),
-        ("attempts", Value::from(delivery.receive_count)),
-        ("payload", Value::from(payload)),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect();
-    if !is_whole {
-        set.insert(WITHHELD.into(), true.into());
-    }
-    let identity = [
-        ("type", Value::from("quarantine")),
-        ("queue", Value::from(queue.name.spec().label)),
-        (FIRST_SEEN, Value::from(register(origin.sent_at_ms))),
-        ("message_id", Value::from(origin.message_id.as_str())),
-    ];
-    let mut update = Update {
-        set,
-        set_if_absent: identity.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        ..Update::new(ItemKey::new(
-            partition(queue.name),
-            format!("{:013}-{}", origin.sent_at_ms, origin.message_id),
-        ))
-    };
-    let mut seen_ms = ports.clock.now().0;
-    loop {
-        update.guard = Guard::Greater { register: LAST_SEEN.into(), version: register(seen_ms) };
-        match ports.archive.write(&update).await? {
-            WriteOutcome::Applied => return Ok(()),
-            // An unchanged row would let a replay delete it although the job has failed again.
-            WriteOutcome::Rejected(stored) => {
-                let stored_ms: i64 =
-                    stored.text(LAST_SEEN).and_then(|seen| seen.parse().ok()).unwrap_or_default();
-                seen_ms = seen_ms.max(stored_ms + 1);
+/// The row of a job: in quarantine, or aside.
+struct JobRow {
+    partition: String,
+    kind: &'static str,
+    /// Attributes besides those of every such row.
+    extra: Vec<(&'static str, Value)>,
+}
+
+impl JobRow {
+    /// Writes the row. Its key consists of the job's first sent time and message ID, so that a job which comes
+    /// back finds its row.
+    async fn put(
+        self,
+        ports: &Ports,
+        queue: QueueRef,
+        delivery: &Delivery,
+        reason: &str,
+        origin: Option<Origin>,
+        is_whole: bool,
+    ) -> Result<(), ArchiveError> {
+        let Origin { sent_at_ms, message_id, .. } = origin.unwrap_or_else(|| origin_of(delivery));
+        let (payload, reason) = if is_whole {
+            (without_token(&delivery.body), reason.to_owned())
+        } else {
+            let note = bounds::missing_body_note(&delivery.body);
+            (bounds::outline(&delivery.body), format!("{reason} ({note})"))
+        };
+        let named = |pairs: Vec<(&str, Value)>| -> Attributes {
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        };
+        let mut set = named(vec![
+            ("group", delivery.group.as_str().into()),
+            ("reason", reason.into()),
+            ("attempts", delivery.receive_count.into()),
+            ("payload", payload.into()),
+        ]);
+        if !is_whole {
+            set.insert(WITHHELD.into(), true.into());
+        }
+        set.extend(named(self.extra));
+        let identity = named(vec![
+            ("type", self.kind.into()),
+            ("queue", queue.name.spec().label.into()),
+            (FIRST_SEEN, register(sent_at_ms).into()),
+            ("message_id", message_id.as_str().into()),
+        ]);
+        let key = ItemKey::new(self.partition, sort_key(sent_at_ms, &message_id));
+        let mut update = Update { set, set_if_absent: identity, ..Update::new(key) };
+        let mut seen_ms = ports.clock.now().0;
+        loop {
+            update.guard = Guard::Greater { register: LAST_SEEN.into(), version: register(seen_ms) };
+            match ports.archive.write(&update).await? {
+                WriteOutcome::Applied => return Ok(()),
+                // An unchanged row would let a replay delete it although the job has failed again.
+                WriteOutcome::Rejected(stored) => {
+                    let stored_ms: i64 =
+                        stored.text(LAST_SEEN).and_then(|seen| seen.parse().ok()).unwrap_or_default();
+                    seen_ms = seen_ms.max(stored_ms + 1);
+                }
             }
         }
     }
+}
+
+/// The origin of a job that was not sent back before.
+fn origin_of(delivery: &Delivery) -> Origin {
+    Origin {
+        sent_at_ms: delivery.sent_at.0,
+        message_id: delivery.message_id.to_string(),
+        trips: 0,
+        trial: None,
+    }
+}
+
+/// The sort key of a job's row: its first sent time and message ID.
+fn sort_key(sent_at_ms: i64, message_id: &str) -> String {
+    format!("{sent_at_ms:013}-{message_id}")
 }
 
 /// The number of jobs in quarantine, including those that were only counted.
@@ -260,7 +288,7 @@ pub async fn replay(
             &now_ms.to_be_bytes(),
             &fastrand::u64(..).to_be_bytes(),
         ]),
-        body: with_origin(job),
+        body: with_origin(job, 0, None),
     };
     for sent in queue.send(vec![outgoing]).await {
         sent?;
@@ -337,6 +365,11 @@ impl Quarantined {
         (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())
     }
 
+    /// The workspace that its body names.
+    pub fn team(&self) -> Option<TeamId> {
+        filter::team_of(&self.payload)
+    }
+
     /// Whether it is a request without a readable workspace or event: dropping it makes the whole hour a gap.
     pub fn is_unreadable(&self) -> bool {
         // The outline of another job may look like the outline of a request.
@@ -351,10 +384,10 @@ impl Quarantined {
 }
 
 /// The job with its origin, so that a second failure updates the row of the first.
-fn with_origin(quarantined: &Quarantined) -> String {
+fn with_origin(quarantined: &Quarantined, trips: u32, trial: Option<Trial>) -> String {
     let Ok(job) = Job::decode(&quarantined.payload) else { return quarantined.payload.clone() };
     let message_id = quarantined.item.text("message_id").unwrap_or_default().to_owned();
-    let origin = Some(Origin { sent_at_ms: quarantined.first_seen.0, message_id });
+    let origin = Some(Origin { sent_at_ms: quarantined.first_seen.0, message_id, trips, trial });
     Job { origin, ..job }.encode().unwrap_or_else(|_| quarantined.payload.clone())
 }
 

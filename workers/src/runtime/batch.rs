@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
+use ports::queue::job::Origin;
 use ports::queue::{Delivery, GroupId};
 
 use super::JobOutcome;
@@ -47,7 +48,7 @@ impl ReceivedJob {
 
     /// Whether later jobs of its group may run.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self.outcome(), Some(JobOutcome::Done | JobOutcome::Quarantine(_)))
+        matches!(self.outcome(), Some(JobOutcome::Done | JobOutcome::Wait(..) | JobOutcome::Quarantine(_)))
     }
 }
 
@@ -63,8 +64,8 @@ pub struct BatchJob<'b> {
     pub delivery: &'b Delivery,
     /// Its decoded payload.
     pub payload: DecodedPayload<'b>,
-    /// Whether a person replayed it from quarantine.
-    pub replayed: bool,
+    /// Set if it was sent back: by a person from quarantine, or after it has waited aside.
+    pub origin: Option<Origin>,
     received: &'b ReceivedJob,
 }
 
@@ -80,9 +81,9 @@ impl<'b> Batch<'b> {
                 continue;
             }
             match DecodedPayload::decode(delivery) {
-                Ok((payload, replayed)) => jobs.push(BatchJob { delivery, payload, replayed, received: job }),
+                Ok((payload, origin)) => jobs.push(BatchJob { delivery, payload, origin, received: job }),
                 Err(failure) => {
-                    job.settle(failure.outcome());
+                    job.settle(failure.outcome(delivery.receive_count));
                     if !job.is_final() {
                         stopped.insert(&delivery.group);
                     }
@@ -110,9 +111,33 @@ impl BatchJob<'_> {
         self.received.settle(outcome);
     }
 
+    /// Whether it was sent back: it has been tried before.
+    pub(crate) fn is_replayed(&self) -> bool {
+        self.origin.is_some()
+    }
+
     /// Settles the job from the result of its work.
     pub(crate) fn finish(&self, result: Result<(), impl Into<JobFailure>>) {
-        self.settle(result.map_or_else(|failure| failure.into().outcome(), |()| JobOutcome::Done));
+        match result {
+            Ok(()) => self.settle(JobOutcome::Done),
+            Err(failure) => self.fail(failure.into()),
+        }
+    }
+
+    /// Settles a job that failed.
+    pub(crate) fn fail(&self, failure: JobFailure) {
+        self.settle(failure.outcome(self.receives()));
+    }
+
+    /// Whether a job that fails like this is retried, so that the later jobs of its group wait.
+    pub(crate) fn would_retry(&self, failure: &JobFailure) -> bool {
+        matches!(failure.clone().outcome(self.receives()), JobOutcome::Retry(_))
+    }
+
+    /// How often it was received. One that has waited aside is not new.
+    fn receives(&self) -> u32 {
+        let is_trial = self.origin.as_ref().is_some_and(|origin| origin.trial.is_some());
+        if is_trial { u32::MAX } else { self.delivery.receive_count }
     }
 
     /// Quarantines a job that belongs on another queue.
@@ -149,8 +174,7 @@ mod tests {
         );
         let jobs = [&job];
         let batch = Batch::decode(&jobs);
-        let [BatchJob { payload: DecodedPayload::Event(event_job), replayed: false, .. }] = batch.jobs()
-        else {
+        let [BatchJob { payload: DecodedPayload::Event(event_job), origin: None, .. }] = batch.jobs() else {
             panic!("no event")
         };
         assert_eq!(event_job.run.as_ref().map(|run| run.as_str()), Some("0123456789abcdef"));
@@ -162,7 +186,7 @@ mod tests {
         );
         let jobs = [&job];
         let batch = Batch::decode(&jobs);
-        let [BatchJob { payload: DecodedPayload::File(file), replayed: true, .. }] = batch.jobs() else {
+        let [BatchJob { payload: DecodedPayload::File(file), origin: Some(_), .. }] = batch.jobs() else {
             panic!("no file")
         };
         assert_eq!(file.object.id.as_str(), "F1");

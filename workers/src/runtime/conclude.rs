@@ -1,27 +1,30 @@
-//! Ends a batch: writes quarantine rows, acks, backs off and releases jobs.
+//! Ends a batch: writes the rows of jobs in quarantine and aside, acks, backs off and releases jobs.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use metrics::gauge;
-use ports::archive::ArchiveError;
 use ports::metrics::WORKER_BLOCKED_GROUPS;
+use ports::queue::job::{Origin, Trial};
 use ports::queue::{Delivery, MessageId, QueueError, Receipt};
+use slack::ids::TeamId;
 
-use super::JobOutcome;
 use super::execution::Context;
 use super::settle::{Settlement, split_batch};
+use super::{JobOutcome, wake};
+use crate::failure::PortError;
 use crate::quarantine;
+use crate::quarantine::aside::{self, Aside};
 
 /// How often an ack is tried if the queue does not answer, before the messages are left to be delivered
 /// again.
 const ACK_TRIES: u32 = 3;
 
-/// Writes quarantine rows, then reports the outcome of each job to the queue.
+/// Writes the rows of jobs in quarantine and aside, then reports the outcome of each job to the queue.
 pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, JobOutcome)>) {
     let worker = context.worker.name();
-    let mut failed = write_quarantine(context, &split_batch(&jobs)).await;
+    let mut failed = write_rows(context, &split_batch(&jobs)).await;
     // A job whose row could not be written stops its group, as a failure of the job itself would.
     for (delivery, outcome) in &mut jobs {
         if let Some(error) = failed.remove(&delivery.message_id) {
@@ -35,11 +38,19 @@ pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, JobOutc
         }
         context.attempts.forget(&delivery.message_id).await;
     }
+    for Aside { delivery, cause, reason } in &settlement.aside {
+        if let Some(left_out) = context.quarantine_log.permit_line(context.ports.clock.now()) {
+            tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, %cause, reason, left_out, "set a job aside");
+        }
+    }
     ack(context, settlement.finished.iter().map(|delivery| delivery.receipt.clone()).collect()).await;
-    context.count("done", settlement.finished.len() - settlement.quarantined.len());
+    let settled_otherwise = settlement.quarantined.len() + settlement.aside.len();
+    context.count("done", settlement.finished.len() - settled_otherwise);
     context.count("quarantined", settlement.quarantined.len());
+    context.count("waits", settlement.aside.len());
     context.count("retry", settlement.backed_off.len());
     note_blocked_groups(context, &settlement);
+    wake::pass(&context.ports, context.queue_ref().name, passed_trials(&jobs)).await;
     // Heads first: once the tail is visible, only an invisible head keeps it from being delivered.
     let mut entries = Vec::new();
     for (delivery, retry) in &settlement.backed_off {
@@ -56,17 +67,27 @@ pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, JobOutc
     }
 }
 
-/// Writes the rows of a batch's quarantined jobs; returns the jobs whose rows may not be durable.
-async fn write_quarantine(
-    context: &Context,
-    settlement: &Settlement<'_>,
-) -> HashMap<MessageId, ArchiveError> {
-    let quarantined = &settlement.quarantined;
-    let written = quarantine::insert_all(&context.ports, context.queue_ref(), quarantined).await;
-    let failed = |((delivery, _), written): (&(&Delivery, &str), Result<(), ArchiveError>)| {
-        Some((delivery.message_id.clone(), written.err()?))
+/// Writes the rows of a batch's jobs in quarantine and aside; returns the jobs whose rows may not be durable.
+async fn write_rows(context: &Context, settlement: &Settlement<'_>) -> HashMap<MessageId, PortError> {
+    let (quarantined, queue) = (&settlement.quarantined, context.queue_ref());
+    let written = quarantine::insert_all(&context.ports, queue, quarantined).await;
+    let quarantined = quarantined.iter().zip(written).filter_map(|((delivery, _), written)| {
+        Some((delivery.message_id.clone(), PortError::from(written.err()?)))
+    });
+    let longest = context.settings.longest_wait;
+    let set_aside = aside::set_aside(&context.ports, queue, &settlement.aside, longest).await;
+    let aside = settlement.aside.iter().zip(set_aside);
+    let aside = aside.filter_map(|(job, written)| Some((job.delivery.message_id.clone(), written.err()?)));
+    quarantined.chain(aside).collect()
+}
+
+/// The jobs of a batch that had waited aside, and wait no longer.
+fn passed_trials(jobs: &[(Delivery, JobOutcome)]) -> Vec<(TeamId, Trial)> {
+    let passed = |(delivery, outcome): &(Delivery, JobOutcome)| {
+        matches!(outcome, JobOutcome::Done | JobOutcome::Quarantine(_)).then_some(())?;
+        Some((aside::team_of(&delivery.group)?, Origin::of(&delivery.body)?.trial?))
     };
-    quarantined.iter().zip(written).filter_map(failed).collect()
+    jobs.iter().filter_map(passed).collect()
 }
 
 async fn ack(context: &Context, mut receipts: Vec<Receipt>) {

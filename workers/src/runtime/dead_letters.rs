@@ -1,16 +1,21 @@
-//! Drains a dead-letter queue into quarantine, which people check.
+//! Drains a dead-letter queue. A dead letter is no verdict: it was received often, for whatever reason. So it is
+//! set aside and tried again, and is quarantined only if that happens again and again.
 
 use std::time::Duration;
 
 use metrics::counter;
 use ports::metrics::{DEAD_LETTERS, WORKER_JOBS};
+use ports::queue::job::Origin;
 use ports::queue::topology::MAX_RECEIVE_COUNT;
+use ports::queue::waiting::WaitCause;
 use ports::queue::{Delivery, QueueRef, ReceiveRequest};
 use ports::workers::WorkerSpec;
 use tokio::sync::watch;
 
-use super::{Ports, RuntimeSettings};
+use super::{Ports, RuntimeSettings, wake};
+use crate::failure::PortError;
 use crate::quarantine;
+use crate::quarantine::aside::{self, Aside};
 
 /// Messages moved in one batch.
 const BATCH: usize = 10;
@@ -66,25 +71,42 @@ pub(super) async fn drain(
         // If it is stopped between two steps, the dead letters are received again and find their rows.
         tokio::select! {
             biased;
-            () = quarantine_dead_letters(ports, queue, deliveries) => {}
+            () = return_dead_letters(ports, queue, deliveries, settings.longest_wait) => {}
             () = no_more_time => return,
         }
     }
 }
 
-/// Moves dead letters to quarantine. A letter that cannot be written stays on the dead-letter queue and is
-/// received again.
-pub(crate) async fn quarantine_dead_letters(ports: &Ports, queue: QueueRef, deliveries: Vec<Delivery>) {
+/// How often a dead letter is sent back.
+const MAX_TRIPS: u32 = 3;
+
+/// Sets dead letters aside, or moves those that have come back too often to quarantine. A letter that cannot be
+/// written stays on the dead-letter queue and is received again.
+pub(crate) async fn return_dead_letters(
+    ports: &Ports,
+    queue: QueueRef,
+    deliveries: Vec<Delivery>,
+    longest_wait: Duration,
+) {
     let reason = format!("received {MAX_RECEIVE_COUNT} times without success");
     for delivery in deliveries {
-        match quarantine::insert(ports, queue.name.into(), &delivery, &reason).await {
+        let trips = Origin::of(&delivery.body).map_or(0, |origin| origin.trips);
+        let moved = if let Some(wake) = wake::read(&delivery) {
+            wake::replace(ports, queue.name, wake).await
+        } else if trips < MAX_TRIPS {
+            let letter = Aside { delivery: &delivery, cause: WaitCause::Redelivered, reason: &reason };
+            aside::set_aside(ports, queue.name.into(), &[letter], longest_wait).await.into_iter().collect()
+        } else {
+            let worker = WorkerSpec::for_queue(queue.name).name;
+            counter!(WORKER_JOBS, "worker" => worker, "outcome" => "quarantined").increment(1);
+            quarantine::insert(ports, queue.name.into(), &delivery, &reason).await.map_err(PortError::from)
+        };
+        match moved {
             Ok(()) => {
-                let worker = WorkerSpec::for_queue(queue.name).name;
-                counter!(WORKER_JOBS, "worker" => worker, "outcome" => "quarantined").increment(1);
                 counter!(DEAD_LETTERS, "queue" => queue.name.spec().label).increment(1);
                 drop(ports.queue.ack(queue, &[delivery.receipt]).await);
             }
-            Err(error) => tracing::warn!(%queue, %error, "a dead letter could not be put in quarantine"),
+            Err(error) => tracing::warn!(%queue, %error, "a dead letter could not be set aside"),
         }
     }
 }

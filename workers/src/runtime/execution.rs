@@ -19,7 +19,7 @@ use super::backoff::Backoff;
 use super::batch::{Batch, ReceivedJob};
 use super::conclude::conclude;
 use super::lease::{Heartbeat, Lease};
-use super::{JobOutcome, JobRetry, Ports, RuntimeSettings, Worker, watched};
+use super::{JobOutcome, JobRetry, Ports, RuntimeSettings, Worker, wake, watched};
 
 /// Everything a batch needs; shared by the batches of one worker.
 pub(super) struct Context {
@@ -70,18 +70,29 @@ pub(super) async fn run(context: &Context, deliveries: Vec<Delivery>) {
         worker,
     });
     let attempts = context.attempts.for_batch();
-    let received: Vec<ReceivedJob> = deliveries.into_iter().map(ReceivedJob::new).collect();
+    let (wakes, others): (Vec<_>, Vec<_>) = deliveries
+        .into_iter()
+        .map(|delivery| (wake::read(&delivery), delivery))
+        .partition(|(wake, _)| wake.is_some());
+    let received: Vec<ReceivedJob> = others.into_iter().map(|(_, job)| ReceivedJob::new(job)).collect();
+    let mut turns = Vec::with_capacity(wakes.len());
+    let make_turns = async {
+        for (wake, delivery) in wakes {
+            turns.push((delivery.receipt.clone(), wake::handle(context, &delivery, wake.flatten()).await));
+        }
+    };
     let in_time = tokio::select! {
         // A batch that is cut before it starts does not start.
         biased;
         Err(_) = context.cut.acquire() => true,
         // Dropping the handler keeps it from writing without a lease, which another process may have by now.
         () = lease.ended() => false,
-        () = handle(context, &received, &attempts) => true,
+        ((), ()) = async { tokio::join!(handle(context, &received, &attempts), make_turns) } => true,
     };
     let is_leased = lease.stop().await && in_time;
     attempts.end_all().await;
     if is_leased {
+        wake::conclude(context, turns).await;
         conclude(context, received.into_iter().map(ReceivedJob::into_outcome).collect()).await;
     } else {
         context.count("lease_lost", jobs);

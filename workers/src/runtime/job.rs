@@ -3,7 +3,7 @@
 use ports::archive::{ItemKey, Update, erasure};
 use ports::files::FileKey;
 use ports::queue::Delivery;
-use ports::queue::job::{Job, Payload};
+use ports::queue::job::{Job, Origin, Payload};
 use ports::queue::route::INVALID_GROUP;
 use ports::queue::run::RunId;
 use rules::channel::ChannelEvent;
@@ -65,8 +65,8 @@ pub struct EventJob<'j> {
 }
 
 impl<'j> DecodedPayload<'j> {
-    /// Decodes a delivery; also returns whether it was replayed from quarantine.
-    pub(super) fn decode(delivery: &'j Delivery) -> Result<(Self, bool), JobFailure> {
+    /// Decodes a delivery; also returns its origin, if it was sent back.
+    pub(super) fn decode(delivery: &'j Delivery) -> Result<(Self, Option<Origin>), JobFailure> {
         let Job { origin, run, payload } = Job::decode(&delivery.body)?;
         let payload = match payload {
             Payload::Event(raw) => Self::Event(Box::new(EventJob::decode(raw, run, delivery)?)),
@@ -80,8 +80,9 @@ impl<'j> DecodedPayload<'j> {
             Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
             Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
             Payload::Reply(raw) => Self::Reply(ReplyJob::decode(raw)?),
+            Payload::Wake(_) => return Err(JobFailure::Permanent("a wake is not in its group".into())),
         };
-        Ok((payload, origin.is_some()))
+        Ok((payload, origin))
     }
 
     /// The kind of payload, for a quarantine reason.
@@ -135,7 +136,7 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
             Some(vec![row_of_question(&id, author.as_ref())])
         }
         Payload::Reply(raw) => Some(vec![row_of_question(&ReplyJob::decode(raw).ok()?.id, None)]),
-        Payload::Refused(_) | Payload::Backfill(_) | Payload::Stats(_) => Some(Vec::new()),
+        Payload::Refused(_) | Payload::Backfill(_) | Payload::Stats(_) | Payload::Wake(_) => Some(Vec::new()),
     }
 }
 

@@ -8,6 +8,7 @@
 //! * [`settle`] turns outcomes into acks, backoffs and releases; [`conclude`] sends them to the queue.
 //! * [`pressure`] gives priority to messages if several workers share a process.
 //! * [`polling`] lets a worker poll for work that no queue delivers.
+//! * [`wake`] sends jobs back that wait aside.
 //! * [`dead_letters`] drains dead-letter queues into quarantine; [`gauges`] reports depths.
 
 mod attempts;
@@ -24,6 +25,7 @@ mod polling;
 mod pressure;
 mod settings;
 mod settle;
+mod wake;
 mod watched;
 
 use std::sync::Arc;
@@ -32,6 +34,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::Archive;
 use ports::clock::SharedClock;
+use ports::queue::waiting::WaitCause;
 use ports::queue::{Delivery, Queue, QueueName};
 use ports::workers::WorkerSpec;
 
@@ -40,7 +43,9 @@ pub use batch::{Batch, BatchJob, ReceivedJob};
 pub(crate) use consumer::consume;
 pub use consumer::run;
 #[cfg(feature = "aws")]
-pub(crate) use dead_letters::quarantine_dead_letters;
+pub(crate) use dead_letters::return_dead_letters;
+#[cfg(feature = "aws")]
+pub(crate) use gauges::report_waiting;
 pub use job::{DecodedPayload, EventJob, keys_of, updates_of};
 pub use pressure::Pressure;
 pub use settings::RuntimeSettings;
@@ -63,6 +68,9 @@ pub enum JobOutcome {
     Done,
     /// Something outside the job failed. Its group waits; it is retried until it succeeds.
     Retry(JobRetry),
+    /// It waits for something outside itself, for this reason: it is set aside and tried again by itself, and
+    /// its group continues.
+    Wait(WaitCause, String),
     /// It can never succeed: it is quarantined with this reason, and its group continues.
     Quarantine(String),
 }

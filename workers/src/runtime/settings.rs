@@ -25,6 +25,8 @@ pub struct RuntimeSettings {
     pub max_crashes: u32,
     /// Jobs received more than once run alone, at most this many groups in parallel.
     pub suspects_at_once: usize,
+    /// How long a job waits aside before it is quarantined.
+    pub longest_wait: Duration,
     /// How long running batches may take to finish after a shutdown signal. Docker kills after 10 s, systemd
     /// after 90 s.
     pub drain_deadline: Duration,
@@ -56,6 +58,7 @@ impl Default for RuntimeSettings {
             backoff_cap: Duration::from_secs(300),
             max_crashes: 3,
             suspects_at_once: 16,
+            longest_wait: Duration::from_secs(30 * 24 * 3_600),
             drain_deadline: Duration::from_secs(8),
             gauge_interval: Duration::from_secs(5),
             seed: fastrand::u64(..),

@@ -5,14 +5,18 @@ use std::collections::HashSet;
 use ports::queue::{Delivery, GroupId};
 
 use super::{JobOutcome, JobRetry};
+use crate::quarantine::aside::Aside;
 
 /// The actions for the jobs of a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Settlement<'b> {
-    /// Done or quarantined jobs, in the order of the batch: to be acked once the quarantine rows are written.
+    /// Jobs that are done, aside or in quarantine, in the order of the batch: to be acked once their rows are
+    /// written.
     pub(super) finished: Vec<&'b Delivery>,
     /// The quarantined ones of them, with their reasons.
     pub(super) quarantined: Vec<(&'b Delivery, &'b str)>,
+    /// The ones of them that wait.
+    pub(super) aside: Vec<Aside<'b>>,
     /// The first failure of each group.
     pub(super) backed_off: Vec<(&'b Delivery, &'b JobRetry)>,
     /// The jobs behind a failure: returned immediately; they stay invisible behind the head.
@@ -35,6 +39,10 @@ pub(super) fn split_batch(jobs: &[(Delivery, JobOutcome)]) -> Settlement<'_> {
                 settlement.finished.push(delivery);
                 settlement.quarantined.push((delivery, reason));
             }
+            JobOutcome::Wait(cause, reason) => {
+                settlement.finished.push(delivery);
+                settlement.aside.push(Aside { delivery, cause: *cause, reason });
+            }
             JobOutcome::Retry(retry) => {
                 stopped.insert(&delivery.group);
                 settlement.backed_off.push((delivery, retry));
@@ -47,6 +55,7 @@ pub(super) fn split_batch(jobs: &[(Delivery, JobOutcome)]) -> Settlement<'_> {
 #[cfg(test)]
 mod tests {
     use ports::clock::TimestampMs;
+    use ports::queue::waiting::WaitCause;
     use ports::queue::{MessageId, Receipt};
 
     use super::*;
@@ -71,6 +80,7 @@ mod tests {
             ("a", JobOutcome::Quarantine("bad".into())),
             ("a", JobOutcome::Done),
             ("b", JobOutcome::Done),
+            ("c", JobOutcome::Wait(WaitCause::Token, "refused".into())),
             ("c", JobOutcome::Done),
         ];
         let jobs: Vec<(Delivery, JobOutcome)> = outcomes
@@ -82,8 +92,9 @@ mod tests {
         assert_eq!(
             split_batch(&jobs),
             Settlement {
-                finished: vec![job(0), job(2), job(3), job(5)],
+                finished: vec![job(0), job(2), job(3), job(5), job(6)],
                 quarantined: vec![(job(2), "bad")],
+                aside: vec![Aside { delivery: job(5), cause: WaitCause::Token, reason: "refused" }],
                 backed_off: vec![(job(1), &retry)],
                 tail: vec![job(4)],
             }

@@ -47,7 +47,7 @@ impl Statistician {
                 }
                 JobOutcome::Done
             }
-            Err(error) => JobFailure::from(error).outcome(),
+            Err(error) => JobFailure::from(error).outcome(1),
         }
     }
 }

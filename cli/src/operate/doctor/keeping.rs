@@ -19,6 +19,7 @@ const BACKLOG: &str = "backlog";
 const QUARANTINE: &str = "quarantine";
 const GAPS: &str = "gaps";
 const FILES: &str = "files";
+const WAITING: &str = "waiting";
 const DISK: &str = "disk";
 const PERMISSIONS: &str = "permissions";
 const DATABASE: &str = "database";
@@ -47,9 +48,10 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             checks.push(quarantine(&archive_facts.status, &facts.backend_flag));
             checks.push(gaps(&archive_facts.gaps, &facts.backend_flag));
             checks.push(files(&archive_facts.status, &facts.backend_flag));
+            checks.extend(waiting(&archive_facts.status));
             checks
         }
-        Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES]
+        Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING]
             .map(|check| DoctorCheck::skipped(check, "there is no archive to check"))
             .into(),
     };
@@ -173,6 +175,15 @@ fn files(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
         return DoctorCheck::finding(FILES, counts, next);
     }
     DoctorCheck::ok(FILES, counts)
+}
+
+/// Jobs that wait for something outside themselves, with what ends it.
+fn waiting(status: &Result<Status, String>) -> Vec<DoctorCheck> {
+    let Ok(status) = status else { return vec![DoctorCheck::skipped(WAITING, "the jobs were not counted")] };
+    if status.waiting.is_empty() {
+        return vec![DoctorCheck::ok(WAITING, "no job waits for a token, a scope or Slack")];
+    }
+    status.waiting.iter().map(|line| DoctorCheck::finding(WAITING, line.text(), line.remedy())).collect()
 }
 
 fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
@@ -368,6 +379,7 @@ mod tests {
             files: MissingFiles::default(),
             idle: false,
             busy: Vec::new(),
+            waiting: Vec::new(),
             existence_check: Vec::new(),
             directory: Vec::new(),
         }

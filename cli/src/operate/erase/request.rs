@@ -2,9 +2,9 @@
 
 use ports::archive::Archive;
 use ports::archive::erasure::{ErasureFact, ErasureScope};
-use reader::find;
 use reader::joined::ChannelOfTeam;
 use reader::permalink::{self, SlackLink};
+use reader::{find, waiting};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use workers::eraser::read_facts;
 
@@ -120,7 +120,13 @@ async fn person(
     argument: &str,
     until: &Ts,
 ) -> anyhow::Result<EraseRequest> {
-    let teams = find::requested_teams(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
+    let teams = match &args.team {
+        // It may have nothing but jobs that wait.
+        Some(team) if waiting::is_known(archive, team).await? => vec![team.clone()],
+        Some(_) | None => {
+            find::requested_teams(archive, args.team.as_ref()).await.map_err(ReadError::from)?
+        }
+    };
     let user = find::find_person(archive, argument, &teams).await?;
     let known = find::find_people(archive, user.as_str(), teams.clone()).await?;
     let scope = ErasureScope::User(user);

@@ -182,7 +182,25 @@ metrics_table! {
             next: "Nothing is lost, but work is done twice: the queue is out of reach, or the machine has too much to do.",
         };
     DEAD_LETTERS = "annalist_dead_letters_total", Counter, "queue",
-        "Dead letters that were put in quarantine.";
+        "Dead letters that were set aside, or put in quarantine after the fourth time.";
+
+    ["Waiting jobs"]
+    WAITING_JOBS = "annalist_waiting_jobs", Gauge, "queue, cause",
+        "Jobs that are set aside until something outside Annalist is in order, by cause: token, no_token, scope, slack, order, redelivered.";
+    WAITING_OLDEST = "annalist_waiting_oldest_seconds", Gauge, "queue",
+        "Age of the oldest job that is set aside.",
+        Alert {
+            name: "AnnalistJobsWait",
+            when: Above { selector: "", by: "queue", bound: 21_600 },
+            lasts: "15m",
+            severity: Warning,
+            summary: "Jobs of {{ $labels.queue }} have been set aside for more than six hours",
+            next: "annalist status says what they wait for. They go on by themselves once it is in order.",
+        };
+    JOBS_SET_ASIDE = "annalist_jobs_set_aside_total", Counter, "queue, cause",
+        "Times that a job was set aside, by cause.";
+    JOBS_RELEASED = "annalist_jobs_released_total", Counter, "queue",
+        "Jobs that were set aside and are back on their queue.";
 
     ["Events"]
     EVENTS_DROPPED = "annalist_events_dropped_total", Counter, "reason",

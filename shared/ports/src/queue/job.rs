@@ -1,13 +1,14 @@
 //! Jobs, the bodies of messages: `{"v":1,"event":…}`, the bytes that Slack signed without the verification
 //! token, with the `run` of ingest that accepted the event; or a `file` or an `image` to fetch; or an
 //! interval in which requests were `refused`; or a span to `backfill`, a day for `stats`, a `question` to
-//! answer, or a `reply` to post.
+//! answer, or a `reply` to post; or a `wake`, with which the runtime sends jobs back that wait aside.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::MAX_MESSAGE_BYTES;
 use super::run::{RunId, run_or_none};
+use super::waiting::WaitCause;
 use crate::clock::TimestampMs;
 
 /// The version this build writes. A job with a higher version waits for a newer worker that can decode it.
@@ -53,9 +54,11 @@ pub enum Payload<'a> {
     Question(&'a RawValue),
     /// An answer to post.
     Reply(&'a RawValue),
+    /// A turn of the jobs of a workspace that wait aside: see [`super::waiting`].
+    Wake(&'a RawValue),
 }
 
-/// A job as decoded from a message: exactly one of the last eight fields is set.
+/// A job as decoded from a message: exactly one of the last nine fields is set.
 #[derive(Deserialize)]
 struct JobBody<'a> {
     v: u32,
@@ -78,6 +81,8 @@ struct JobBody<'a> {
     question: Option<&'a RawValue>,
     #[serde(borrow)]
     reply: Option<&'a RawValue>,
+    #[serde(borrow)]
+    wake: Option<&'a RawValue>,
 }
 
 /// A job as encoded for a message.
@@ -88,16 +93,44 @@ struct VersionedJob<'j, 'a> {
     job: &'j Job<'a>,
 }
 
-/// The origin of a replayed job.
+/// The origin of a job that was sent back to its queue: from quarantine, or after it has waited aside.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Origin {
     /// When it was first sent, in milliseconds since the Unix epoch.
     pub sent_at_ms: i64,
     /// Its message id at that time.
     pub message_id: String,
+    /// How often it was sent back as a dead letter.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trips: u32,
+    /// Set if it has waited aside, and is now tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
 }
 
+/// The turn in which a job that waited aside was sent back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Trial {
+    /// What it waited for.
+    pub cause: WaitCause,
+    /// The number of the turn.
+    pub turn: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde needs")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// How the body of a job with an origin begins.
+const WITH_ORIGIN: &str = "{\"v\":1,\"origin\":";
+
 impl Origin {
+    /// The origin of this job, without reading the rest of a job that has none.
+    pub fn of(body: &str) -> Option<Self> {
+        body.starts_with(WITH_ORIGIN).then(|| Job::decode(body).ok()?.origin).flatten()
+    }
+
     /// When the job was first sent.
     pub fn sent_at(&self) -> TimestampMs {
         TimestampMs(self.sent_at_ms)
@@ -112,7 +145,7 @@ pub enum JobError {
     Malformed(#[from] serde_json::Error),
     /// It has no payload that this version knows: retrying cannot help.
     #[error(
-        "the job has no event, file, image, refused time, span to backfill, day to count, question or reply"
+        "the job has no event, file, image, refused time, span to backfill, day to count, question, reply or wake"
     )]
     NoPayload,
     /// Written by a newer version: a newer worker will understand it.
@@ -143,7 +176,7 @@ impl<'a> Job<'a> {
     /// # Errors
     /// [`JobError`], whose variants say whether retrying can help.
     pub fn decode(body: &'a str) -> Result<Self, JobError> {
-        let JobBody { v, origin, run, event, file, image, refused, backfill, stats, question, reply } =
+        let JobBody { v, origin, run, event, file, image, refused, backfill, stats, question, reply, wake } =
             serde_json::from_str(body)?;
         if v > VERSION {
             return Err(JobError::Newer(v));
@@ -152,6 +185,7 @@ impl<'a> Job<'a> {
         let payload = payload.or(file.map(Payload::File)).or(image.map(Payload::Image));
         let payload = payload.or(backfill.map(Payload::Backfill)).or(stats.map(Payload::Stats));
         let payload = payload.or(question.map(Payload::Question)).or(reply.map(Payload::Reply));
+        let payload = payload.or(wake.map(Payload::Wake));
         Ok(Self { origin, run, payload: payload.ok_or(JobError::NoPayload)? })
     }
 
@@ -192,7 +226,7 @@ mod tests {
 
         let replayed = r#"{"v":1,"origin":{"sent_at_ms":7,"message_id":"m"},"file":{"team":"T1"}}"#;
         let job = Job::decode(replayed).unwrap();
-        assert_eq!(job.origin, Some(Origin { sent_at_ms: 7, message_id: "m".into() }));
+        assert_eq!(job.origin, Some(Origin { sent_at_ms: 7, message_id: "m".into(), trips: 0, trial: None }));
         assert!(matches!(job.payload, Payload::File(file) if file.get() == r#"{"team":"T1"}"#));
         assert_eq!(job.encode().unwrap(), replayed);
 
@@ -218,7 +252,12 @@ mod tests {
 
     #[test]
     fn the_largest_event_fits_a_message() {
-        let origin = Origin { sent_at_ms: i64::MAX, message_id: "f".repeat(64) };
+        let origin = Origin {
+            sent_at_ms: i64::MAX,
+            message_id: "f".repeat(64),
+            trips: 9,
+            trial: Some(Trial { cause: WaitCause::Redelivered, turn: u64::MAX }),
+        };
         let event = RawValue::from_string("1".repeat(MAX_EVENT_BYTES)).unwrap();
         let job = Job { origin: Some(origin), run: Some(RunId::begin()), payload: Payload::Event(&event) };
         assert!(job.encode().unwrap().len() <= MAX_MESSAGE_BYTES);

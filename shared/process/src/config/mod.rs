@@ -12,6 +12,7 @@ pub mod named_file;
 #[cfg(feature = "web")]
 pub mod responder;
 mod secrets;
+mod signing;
 #[cfg(feature = "web")]
 pub mod slack;
 #[cfg(feature = "web")]
@@ -27,11 +28,12 @@ use std::path::PathBuf;
 use clap::FromArgMatches;
 use clap::builder::Resettable;
 
-use ::slack::signature::{InvalidSecrets, SigningSecrets};
+use ::slack::signature::InvalidSecrets;
 
 pub use ::slack::credentials::{BOT_TOKEN, SIGNING_SECRET, SecretVariable};
 pub use claims::{ClaimArgs, instance_id};
 pub use log::{log_filter, log_filter_or};
+pub use signing::{signing_secrets, signing_secrets_with_rereads};
 
 /// The user's cache folder according to the XDG Base Directory Specification; `None` for a user without a
 /// home.
@@ -109,7 +111,7 @@ pub enum MetricsDetail {
 /// The settings of file downloads.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FileArgs {
-    /// Files requested per minute, by each process
+    /// Files requested per minute from each workspace, by each process
     #[arg(long, env = "ANNALIST_FILES_PER_MINUTE", value_name = "N", default_value_t = DEFAULT_FILES_PER_MINUTE)]
     pub files_per_minute: NonZeroU32,
     /// Largest file to store
@@ -276,16 +278,6 @@ pub enum ConfigError {
          several"
     )]
     TwoTokens,
-}
-
-/// The signing secrets from the environment, or from the secret whose ARN it contains.
-///
-/// # Errors
-/// [`ConfigError`] if they are missing or cannot be used.
-pub async fn signing_secrets() -> Result<SigningSecrets, ConfigError> {
-    let found = secrets::find(SIGNING_SECRET).await?.ok_or(ConfigError::NoSigningSecret)?;
-    SigningSecrets::parse(&found.secret)
-        .map_err(|why| ConfigError::SigningSecret { variable: found.variable, why })
 }
 
 /// Parses the arguments and the variables of a command.

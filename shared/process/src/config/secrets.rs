@@ -11,28 +11,50 @@ pub(super) struct FoundSecret {
     pub(super) secret: SecretString,
 }
 
-/// The secret, if either variable sets it.
-pub(super) async fn find(variable: SecretVariable) -> Result<Option<FoundSecret>, ConfigError> {
+/// Where a secret is.
+pub(super) enum SecretPlace {
+    /// The variable contains it.
+    Variable(FoundSecret),
+    /// Secrets Manager has it, under this ARN.
+    SecretsManager(String),
+}
+
+/// The place of the secret, if either variable sets it.
+pub(super) fn locate(variable: SecretVariable) -> Result<Option<SecretPlace>, ConfigError> {
     match (super::text(variable.value), super::text(variable.arn)) {
         (Some(_), Some(_)) => Err(ConfigError::SecretTwice(variable)),
-        (Some(value), None) => Ok(Some(FoundSecret { variable: variable.value, secret: value.into() })),
-        (None, Some(arn)) => Ok(Some(FoundSecret {
-            variable: variable.arn,
-            secret: from_secrets_manager(variable, &arn).await?,
-        })),
+        (Some(value), None) => {
+            let found = FoundSecret { variable: variable.value, secret: value.into() };
+            Ok(Some(SecretPlace::Variable(found)))
+        }
+        (None, Some(arn)) => Ok(Some(SecretPlace::SecretsManager(arn))),
         (None, None) => Ok(None),
     }
 }
 
+/// The secret, if either variable sets it.
+pub(super) async fn find(variable: SecretVariable) -> Result<Option<FoundSecret>, ConfigError> {
+    match locate(variable)? {
+        None => Ok(None),
+        Some(SecretPlace::Variable(found)) => Ok(Some(found)),
+        Some(SecretPlace::SecretsManager(arn)) => Ok(Some(FoundSecret {
+            variable: variable.arn,
+            secret: from_secrets_manager(variable, &arn).await?,
+        })),
+    }
+}
+
 #[cfg(feature = "aws")]
-async fn from_secrets_manager(variable: SecretVariable, arn: &str) -> Result<SecretString, ConfigError> {
+pub(super) async fn from_secrets_manager(
+    variable: SecretVariable,
+    arn: &str,
+) -> Result<SecretString, ConfigError> {
     aws::secrets::read(arn)
         .await
         .map_err(|error| ConfigError::SecretsManager { variable: variable.arn, why: error.to_string() })
 }
 
 #[cfg(not(feature = "aws"))]
-#[expect(clippy::unused_async, reason = "with AWS it awaits")]
-async fn from_secrets_manager(_: SecretVariable, _: &str) -> Result<SecretString, ConfigError> {
+pub(super) async fn from_secrets_manager(_: SecretVariable, _: &str) -> Result<SecretString, ConfigError> {
     Err(ConfigError::NotBuilt(super::backend::BackendKind::Aws))
 }

@@ -4,10 +4,9 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::secrets::{self, FoundSecret};
-use super::tokens::TokensFile;
-use super::{BOT_TOKEN, ConfigError};
-use slack_api::{ApiUrl, Tokens, WebApi};
+use super::{BOT_TOKEN, ConfigError, secrets, tokens};
+use ports::clock::SystemClock;
+use slack_api::{ApiUrl, WebApi};
 
 /// The variable that names a file of tokens: a JSON object of workspace ids and bot tokens.
 pub const BOT_TOKENS_FILE: &str = "SLACK_BOT_TOKENS_FILE";
@@ -51,7 +50,8 @@ pub async fn web_api_with_post_limit(
 
 async fn client(args: &SlackArgs) -> Result<WebApi, ConfigError> {
     let file = super::text(BOT_TOKENS_FILE);
-    let tokens = tokens(secrets::find(BOT_TOKEN).await?.as_ref(), file.as_deref().map(Path::new))?;
+    let file = file.as_deref().map(Path::new);
+    let tokens = tokens::read(secrets::locate(BOT_TOKEN)?, file, SystemClock::shared()).await?;
     Ok(WebApi::new(api_url(args)?, tokens))
 }
 
@@ -62,56 +62,49 @@ fn api_url(args: &SlackArgs) -> Result<ApiUrl, ConfigError> {
     }
 }
 
-fn tokens(token: Option<&FoundSecret>, file: Option<&Path>) -> Result<Tokens, ConfigError> {
-    match (token, file) {
-        (None, None) => Ok(Tokens::empty()),
-        (Some(found), None) => Tokens::parse(&found.secret)
-            .map_err(|why| ConfigError::BotToken { variable: found.variable, why }),
-        (None, Some(path)) => {
-            let file = TokensFile::open(path)
-                .map_err(|why| ConfigError::BotTokensFile { path: path.to_owned(), why })?;
-            Ok(Tokens::per_team(move || file.table()))
-        }
-        (Some(_), Some(_)) => Err(ConfigError::TwoTokens),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use slack_api::Tokens;
+
+    use super::secrets::{FoundSecret, SecretPlace};
     use super::*;
 
-    fn found(token: &str) -> FoundSecret {
-        FoundSecret { variable: BOT_TOKEN.value, secret: token.into() }
+    fn found(token: &str) -> SecretPlace {
+        SecretPlace::Variable(FoundSecret { variable: BOT_TOKEN.value, secret: token.into() })
+    }
+
+    async fn tokens(token: Option<SecretPlace>, file: Option<&Path>) -> Result<Tokens, ConfigError> {
+        tokens::read(token, file, SystemClock::shared()).await
     }
 
     fn url(text: &str) -> Result<ApiUrl, ConfigError> {
         api_url(&SlackArgs { slack_api_url: Some(text.into()) })
     }
 
-    #[test]
-    fn every_error_is_one_line_without_the_secret() {
+    #[tokio::test]
+    async fn every_error_is_one_line_without_the_secret() {
         let missing = Path::new("/nowhere/tokens.json");
         for (error, expected) in [
             (url("http://slack.com/").unwrap_err(), "https://"),
             (url("https://user:hidden@slack.com/").unwrap_err(), "password"),
             (url("slack.com/hidden").unwrap_err(), "SLACK_API_URL"),
-            (tokens(Some(&found("xoxb hidden")), None).unwrap_err(), "SLACK_BOT_TOKEN"),
-            (tokens(Some(&found(r#"{"T1": "xoxb hidden"}"#)), None).unwrap_err(), "T1"),
-            (tokens(Some(&found("xoxb-hidden")), Some(missing)).unwrap_err(), "SLACK_BOT_TOKENS_FILE"),
-            (tokens(None, Some(missing)).unwrap_err(), "/nowhere/tokens.json"),
+            (tokens(Some(found("xoxb hidden")), None).await.unwrap_err(), "SLACK_BOT_TOKEN"),
+            (tokens(Some(found(r#"{"T1": "xoxb hidden"}"#)), None).await.unwrap_err(), "T1"),
+            (tokens(Some(found("xoxb-hidden")), Some(missing)).await.unwrap_err(), "SLACK_BOT_TOKENS_FILE"),
+            (tokens(None, Some(missing)).await.unwrap_err(), "/nowhere/tokens.json"),
         ] {
             let line = error.to_string();
             assert!(line.contains(expected) && !line.contains("hidden") && !line.contains('\n'), "{line}");
         }
     }
 
-    #[test]
-    fn an_empty_setting_counts_as_unset() {
+    #[tokio::test]
+    async fn an_empty_setting_counts_as_unset() {
         assert_eq!(url(" ").unwrap(), ApiUrl::default());
         assert_eq!(api_url(&SlackArgs { slack_api_url: None }).unwrap(), ApiUrl::default());
-        assert!(!WebApi::new(ApiUrl::default(), tokens(None, None).unwrap()).has_tokens());
+        assert!(!WebApi::new(ApiUrl::default(), tokens(None, None).await.unwrap()).has_tokens());
         for one_or_several in ["xoxb-1", r#" {"T1": "xoxb-1"}"#] {
-            let tokens = tokens(Some(&found(one_or_several)), None).unwrap();
+            let tokens = tokens(Some(found(one_or_several)), None).await.unwrap();
             assert!(WebApi::new(ApiUrl::default(), tokens).has_tokens());
         }
     }

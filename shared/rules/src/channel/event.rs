@@ -99,7 +99,7 @@ impl ChannelEvent {
     pub fn canvas_jobs(&self) -> Vec<(ItemKey, FileJob)> {
         let channel = envelope::parse_value(&self.raw).unwrap_or_default();
         let created_s = channel["created"].as_i64().filter(|created_s| *created_s > 0).unwrap_or_default();
-        let Ok(ts) = Ts::parse(&format!("{created_s}.000000")) else { return Vec::new() };
+        let Ok(ts) = Ts::of_message(&format!("{created_s:010}.000000")) else { return Vec::new() };
         let job = |file: FileId| {
             let share = Share { channel: self.channel.clone(), ts: ts.clone() };
             let object = FileObject::unknown(file);

@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn message(files: Value) -> Value {
-        json!({ "type": "message", "channel": "C1", "channel_type": "channel", "ts": "1.000000", "user": "U1", "files": files })
+        json!({ "type": "message", "channel": "C1", "channel_type": "channel", "ts": "1700000001.000000", "user": "U1", "files": files })
     }
 
     fn decoded(outgoing: &Outgoing) -> FileJob {
@@ -187,7 +187,7 @@ mod tests {
         let job = decoded(&jobs.sends[0]);
         assert_eq!(
             (job.share.channel.as_str(), job.share.ts.as_str(), job.refresh),
-            ("C1", "1.000000", false)
+            ("C1", "1700000001.000000", false)
         );
         assert_eq!(job.object.name.as_deref(), Some("a.png"));
         assert_eq!((job.user.as_ref().map(UserId::as_str), job.object.user), (Some("U1"), None));
@@ -202,7 +202,7 @@ mod tests {
             json!([{ "author_id": "U2", "files": [{ "id": "F1", "name": "a.pdf", "user": "U2" }] }]);
         let jobs = jobs_of(forward);
         let job = decoded(&jobs.sends[0]);
-        assert_eq!((job.share.channel.as_str(), job.share.ts.as_str()), ("C1", "1.000000"));
+        assert_eq!((job.share.channel.as_str(), job.share.ts.as_str()), ("C1", "1700000001.000000"));
         assert_eq!(
             (job.user.as_ref().map(UserId::as_str), job.object.user.as_deref()),
             (Some("U1"), Some("U2"))
@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn an_edit_makes_jobs_for_the_old_and_the_new_files_and_equal_jobs_if_they_are_the_same() {
-        let with = |file: &str| json!({ "type": "message", "ts": "1.000000", "user": "U1", "files": [{ "id": file }] });
+        let with = |file: &str| json!({ "type": "message", "ts": "1700000001.000000", "user": "U1", "files": [{ "id": file }] });
         let edit = |before: &str, after: &str| {
             json!({ "type": "message", "subtype": "message_changed", "channel": "C1",
-            "ts": "2.000000", "event_ts": "2.000000", "message": with(after), "previous_message": with(before) })
+            "ts": "1700000002.000000", "event_ts": "1700000002.000000", "message": with(after), "previous_message": with(before) })
         };
         let groups = |jobs: &Jobs| jobs.sends.iter().map(|send| send.group.to_string()).collect::<Vec<_>>();
         assert_eq!(groups(&jobs_of(edit("F1", "F2"))), ["T1#F2", "T1#F1"]);
@@ -227,7 +227,10 @@ mod tests {
     fn another_share_another_object_and_another_nonce_make_different_jobs() {
         let job = |channel: &str, name: &str| FileJob {
             team: TeamId::parse("T1").unwrap(),
-            share: Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse("1.000000").unwrap() },
+            share: Share {
+                channel: ChannelId::parse(channel).unwrap(),
+                ts: Ts::parse("1700000001.000000").unwrap(),
+            },
             user: None,
             object: FileObject::read(&json!({ "id": "F1", "name": name })).unwrap(),
             refresh: false,
@@ -270,8 +273,8 @@ mod tests {
         for body in [
             json!({}),
             json!([]),
-            json!({ "team": "T1", "channel": "C1", "ts": "1.000000", "object": { "id": "f" } }),
-            json!({ "team": "t", "channel": "C1", "ts": "1.000000", "object": { "id": "F1" } }),
+            json!({ "team": "T1", "channel": "C1", "ts": "1700000001.000000", "object": { "id": "f" } }),
+            json!({ "team": "t", "channel": "C1", "ts": "1700000001.000000", "object": { "id": "F1" } }),
             json!({ "team": "T1", "channel": "C1", "ts": "now", "object": { "id": "F1" } }),
         ] {
             let raw = RawValue::from_string(body.to_string()).unwrap();

@@ -26,7 +26,7 @@ use serde::Deserialize;
 
 use super::{Change, Malformed, SlackEvent};
 use slack::envelope::{self, text_or_none};
-use slack::ids::FileId;
+use slack::ids::{ChannelId, FileId};
 
 pub use job::{FileJob, Jobs, jobs};
 pub use object::{FileObject, FilePrecheck};
@@ -60,6 +60,19 @@ pub fn changed(event: &SlackEvent<'_>) -> Result<FileId, Malformed> {
 /// <https://docs.slack.dev/reference/events/file_deleted>
 pub(super) fn deleted(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
     Ok(vec![Change::Register(row::deleted(&event.team, &file_id(event, "file_deleted")?))])
+}
+
+/// The channels that the deleted file was shared in; `None` if the event does not say it. Direct messages are
+/// left out. Slack does not document the field, and sends it.
+pub fn deleted_from(event: &SlackEvent<'_>) -> Option<Vec<ChannelId>> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct DeletedFile {
+        channel_ids: Option<Vec<String>>,
+    }
+    let ids = serde_json::from_str::<DeletedFile>(event.raw.get()).ok()?.channel_ids?;
+    let ids = ids.iter().filter(|id| !id.starts_with('D'));
+    ids.map(|id| ChannelId::parse(id).ok()).collect()
 }
 
 /// The beginning of a text: at most `max_bytes`, whole characters only.

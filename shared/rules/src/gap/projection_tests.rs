@@ -165,21 +165,21 @@ fn only_a_message_that_came_with_its_post_proves_that_the_app_was_in_the_channel
         let attributes = update.apply(None).unwrap();
         posted_at(&Item { key: update.key, attributes })
     };
-    let plain = r#"{"type":"message","channel":"C1","ts":"5.000000","text":"a"}"#;
-    assert_eq!(posted(plain), Some(ts(5)));
-    let with_clock = r#"{"type":"message","channel":"C1","ts":"5.000000","event_ts":"5.000000","text":"a"}"#;
-    assert_eq!(posted(with_clock), Some(ts(5)));
+    let plain = r#"{"type":"message","channel":"C1","ts":"1700000005.000000","text":"a"}"#;
+    assert_eq!(posted(plain), Some(ts(1_700_000_005)));
+    let with_clock = r#"{"type":"message","channel":"C1","ts":"1700000005.000000","event_ts":"1700000005.000000","text":"a"}"#;
+    assert_eq!(posted(with_clock), Some(ts(1_700_000_005)));
     for other in [
-        r#"{"type":"message","subtype":"message_changed","channel":"C1","event_ts":"9.000000",
-            "message":{"ts":"5.000000","text":"b","edited":{"ts":"9.000000"}}}"#,
-        r#"{"type":"message","subtype":"message_changed","channel":"C1","event_ts":"9.000000",
-            "message":{"ts":"5.000000","text":"unfurled"}}"#,
-        r#"{"type":"message","subtype":"message_replied","channel":"C1","event_ts":"9.000000",
-            "message":{"ts":"5.000000","text":"root"}}"#,
-        r#"{"type":"message","subtype":"message_deleted","channel":"C1","event_ts":"9.000000",
-            "deleted_ts":"5.000000"}"#,
-        r#"{"type":"reaction_added","user":"U1","reaction":"x","event_ts":"9.000000",
-            "item":{"type":"message","channel":"C1","ts":"5.000000"}}"#,
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","event_ts":"1700000009.000000",
+            "message":{"ts":"1700000005.000000","text":"b","edited":{"ts":"1700000009.000000"}}}"#,
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","event_ts":"1700000009.000000",
+            "message":{"ts":"1700000005.000000","text":"unfurled"}}"#,
+        r#"{"type":"message","subtype":"message_replied","channel":"C1","event_ts":"1700000009.000000",
+            "message":{"ts":"1700000005.000000","text":"root"}}"#,
+        r#"{"type":"message","subtype":"message_deleted","channel":"C1","event_ts":"1700000009.000000",
+            "deleted_ts":"1700000005.000000"}"#,
+        r#"{"type":"reaction_added","user":"U1","reaction":"x","event_ts":"1700000009.000000",
+            "item":{"type":"message","channel":"C1","ts":"1700000005.000000"}}"#,
     ] {
         assert_eq!(posted(other), None, "{other}");
     }

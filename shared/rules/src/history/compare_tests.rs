@@ -17,8 +17,10 @@ fn listed(message: &Value) -> HistoryMessage {
     read(&team, &channel, &to_raw_value(message).unwrap()).unwrap()
 }
 
+const BEGAN_S: i64 = 1_700_000_000;
+
 fn ts(second: i64) -> String {
-    format!("{second}.000000")
+    format!("{}.000000", BEGAN_S + second)
 }
 
 fn posted(second: i64) -> Value {
@@ -67,7 +69,7 @@ impl ArchivedRows {
     fn lacked(&self, listing: &CompleteListing) -> BTreeSet<i64> {
         let rows =
             self.0.iter().map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() });
-        rows.filter_map(|row| listing.unlisted_ts(&row)).map(|ts| ts.micros() / 1_000_000).collect()
+        rows.filter_map(|row| listing.unlisted_ts(&row)).map(|ts| ts.micros() / 1_000_000 - BEGAN_S).collect()
     }
 }
 
@@ -82,7 +84,8 @@ fn key(second: i64) -> ItemKey {
 }
 
 fn listing(timeline: ListedTimeline, seconds: (i64, i64), listed: &[i64]) -> CompleteListing {
-    let interval = Interval { from: seconds.0 * 1_000_000, to: seconds.1 * 1_000_000 };
+    let interval =
+        Interval { from: (BEGAN_S + seconds.0) * 1_000_000, to: (BEGAN_S + seconds.1) * 1_000_000 };
     CompleteListing {
         timeline,
         interval,
@@ -97,7 +100,7 @@ const CHANGED: Option<Difference> = Some(Difference::Changed);
 fn a_message_without_a_row_or_with_only_a_reaction_is_missing() {
     let mut rows = ArchivedRows::default();
     assert_eq!(rows.compare(&posted(1)).difference, MISSING);
-    let reaction = json!({ "reaction#tada#U1": "000000000005.000000/added", "ts": ts(1) });
+    let reaction = json!({ "reaction#tada#U1": "001700000005.000000/added", "ts": ts(1) });
     rows.0.insert(key(1), reaction.as_object().unwrap().clone());
     assert_eq!(rows.compare(&posted(1)), ComparedMessage { difference: MISSING, reactions_removed: 0 });
     rows.store(&listed(&posted(1)));
@@ -109,7 +112,7 @@ fn a_newer_edit_a_tombstone_and_a_reaction_are_changes_and_nothing_else_is() {
     let rows = archive_of(&[posted(1)]);
     let difference = |more: Value| rows.compare(&with(posted(1), &more)).difference;
     assert_eq!(
-        difference(json!({ "text": "edited", "edited": { "user": "U1", "ts": "9.000000" } })),
+        difference(json!({ "text": "edited", "edited": { "user": "U1", "ts": "1700000009.000000" } })),
         CHANGED
     );
     assert_eq!(difference(json!({ "subtype": "tombstone" })), CHANGED);
@@ -126,14 +129,14 @@ fn a_newer_edit_a_tombstone_and_a_reaction_are_changes_and_nothing_else_is() {
     let deleted = archive_of(&[with(posted(1), &json!({ "subtype": "tombstone" }))]);
     assert_eq!(deleted.compare(&with(posted(1), &json!({ "subtype": "tombstone" }))).difference, None);
     // Neither an edit that history does not show yet nor a reaction that an event removed is a change.
-    let edited = json!({ "text": "edited", "edited": { "user": "U1", "ts": "9.000000" } });
+    let edited = json!({ "text": "edited", "edited": { "user": "U1", "ts": "1700000009.000000" } });
     assert_eq!(archive_of(&[with(posted(1), &edited)]).compare(&posted(1)).difference, None);
     let mut removed = archive_of(&[posted(1)]);
     removed
         .0
         .get_mut(&key(1))
         .unwrap()
-        .insert("reaction#tada#U2".into(), "000000000007.000000/removed".into());
+        .insert("reaction#tada#U2".into(), "001700000007.000000/removed".into());
     assert_eq!(removed.compare(&with(posted(1), &reaction)), ComparedMessage::default());
     let mut erased = ArchivedRows::default();
     erased.0.insert(key(1), json!({ "erased": true }).as_object().unwrap().clone());
@@ -230,7 +233,7 @@ fn version_of(second: i64, (edits, has_reaction, is_tombstone): (u8, bool, bool)
 fn make_live(row: &mut Attributes) {
     let version = row.get("content_version").and_then(Value::as_str).map(ContentVersion::stored);
     if let Some(version) = version {
-        let live = version.as_str().replace(&version::zero().padded(), "000000005000.000000");
+        let live = version.as_str().replace(&version::zero().padded(), "001700005000.000000");
         row.insert("content_version".into(), live.into());
     }
 }

@@ -134,25 +134,24 @@ mod tests {
     }
 
     fn version(edited: Option<&str>, text: Option<&str>) -> (String, Option<String>, Option<String>) {
-        ("1.000000".to_owned(), edited.map(str::to_owned), text.map(str::to_owned))
+        ("1700000001.000000".to_owned(), edited.map(str::to_owned), text.map(str::to_owned))
     }
 
     #[test]
     fn an_edit_entry_has_the_earlier_and_the_current_version_under_any_of_its_names() {
-        let after = json!({ "type": "message", "ts": "1.000000", "user": "U1", "text": "new",
-            "edited": { "user": "U1", "ts": "9.000000" } });
-        let expected = [version(None, Some("old")), version(Some("9.000000"), Some("new"))];
+        let after = json!({ "type": "message", "ts": "1700000001.000000", "user": "U1", "text": "new",
+            "edited": { "user": "U1", "ts": "1700000009.000000" } });
+        let expected = [version(None, Some("old")), version(Some("1700000009.000000"), Some("new"))];
         for name in BEFORE {
-            let old = json!({ "type": "message", "ts": "1.000000", "user": "U1", "text": "old" });
-            let entry = json!({ "type": "message", "subtype": "message_changed", "hidden": true, "ts": "9.000100",
+            let old = json!({ "type": "message", "ts": "1700000001.000000", "user": "U1", "text": "old" });
+            let entry = json!({ "type": "message", "subtype": "message_changed", "hidden": true, "ts": "1700000009.000100",
                 "message": after, name: old });
             assert_eq!(versions(&entry), expected, "{name}");
         }
-        let nameless = json!({ "subtype": "message_changed", "ts": "9.000100", "message": after,
+        let nameless = json!({ "subtype": "message_changed", "ts": "1700000009.000100", "message": after,
             "original": { "user": "U1", "text": "old" } });
         assert_eq!(versions(&nameless), expected);
-        let alone =
-            json!({ "subtype": "message_changed", "ts": "9.000100", "message": after, "original": null });
+        let alone = json!({ "subtype": "message_changed", "ts": "1700000009.000100", "message": after, "original": null });
         assert_eq!(versions(&alone), expected[1..]);
     }
 
@@ -160,12 +159,12 @@ mod tests {
     fn an_edit_entry_may_be_the_current_version_itself_with_the_earlier_one_in_it() {
         let entry = |ts: &str| {
             json!({ "type": "message", "subtype": "message_changed", "ts": ts, "user": "U1", "text": "new",
-                "original": { "ts": "1.000000", "user": "U1", "text": "old" } })
+                "original": { "ts": "1700000001.000000", "user": "U1", "text": "old" } })
         };
-        let expected = [version(None, Some("old")), version(Some("9.000000"), Some("new"))];
-        assert_eq!(versions(&entry("9.000000")), expected);
-        let mut marked = entry("1.000000");
-        marked["edited"] = json!({ "ts": "9.000000" });
+        let expected = [version(None, Some("old")), version(Some("1700000009.000000"), Some("new"))];
+        assert_eq!(versions(&entry("1700000009.000000")), expected);
+        let mut marked = entry("1700000001.000000");
+        marked["edited"] = json!({ "ts": "1700000009.000000" });
         assert_eq!(versions(&marked), expected);
         let ExportedElement::Log(read) = read(&marked).unwrap() else { panic!() };
         assert!(!read[1].content().unwrap().if_absent().set.contains_key("subtype"));
@@ -173,31 +172,33 @@ mod tests {
 
     #[test]
     fn a_deletion_entry_deletes_the_message_and_carries_its_text() {
-        let old = json!({ "ts": "1.000000", "user": "U1", "text": "old" });
-        let whole = json!({ "subtype": "message_deleted", "ts": "9.000100", "deleted_ts": "1.000000",
+        let old = json!({ "ts": "1700000001.000000", "user": "U1", "text": "old" });
+        let whole = json!({ "subtype": "message_deleted", "ts": "1700000009.000100", "deleted_ts": "1700000001.000000",
             "previous_message": old });
         assert_eq!(versions(&whole), [version(None, Some("old")), version(None, None)]);
-        let without_deleted_ts = json!({ "subtype": "message_deleted", "ts": "9.000100", "original": old });
+        let without_deleted_ts =
+            json!({ "subtype": "message_deleted", "ts": "1700000009.000100", "original": old });
         assert_eq!(versions(&without_deleted_ts), [version(None, Some("old")), version(None, None)]);
-        let alone = json!({ "subtype": "message_deleted", "ts": "9.000100", "deleted_ts": 1 });
+        let alone =
+            json!({ "subtype": "message_deleted", "ts": "1700000009.000100", "deleted_ts": 1_700_000_001 });
         assert_eq!(versions(&alone), [version(None, None)]);
     }
 
     #[test]
     fn an_entry_without_a_message_is_malformed_and_other_elements_are_messages() {
         for entry in [
-            json!({ "subtype": "message_changed", "ts": "9.000100" }),
-            json!({ "subtype": "message_changed", "ts": "9.000100", "text": "about which?" }),
-            json!({ "subtype": "message_changed", "ts": "9.000100", "message": { "text": "when?" } }),
-            json!({ "subtype": "message_deleted", "ts": "9.000100", "previous_message": [] }),
+            json!({ "subtype": "message_changed", "ts": "1700000009.000100" }),
+            json!({ "subtype": "message_changed", "ts": "1700000009.000100", "text": "about which?" }),
+            json!({ "subtype": "message_changed", "ts": "1700000009.000100", "message": { "text": "when?" } }),
+            json!({ "subtype": "message_deleted", "ts": "1700000009.000100", "previous_message": [] }),
             json!([]),
         ] {
             assert!(matches!(read(&entry), Err(Malformed::Missing { .. })), "{entry}");
         }
         for subtype in [json!(null), json!("tombstone"), json!("bot_message")] {
-            let message = json!({ "ts": "1.000000", "subtype": subtype, "text": "hi" });
+            let message = json!({ "ts": "1700000001.000000", "subtype": subtype, "text": "hi" });
             let ExportedElement::Message(element) = read(&message).unwrap() else { panic!("{message}") };
-            assert_eq!(element.ts.as_str(), "1.000000");
+            assert_eq!(element.ts.as_str(), "1700000001.000000");
         }
     }
 }

@@ -141,11 +141,11 @@ fn read_object(
     let reactions = listed.as_deref().map(reaction::listed).unwrap_or_default();
     let reactions_cut = is_cut(&object) || reactions.len() >= reaction::MAX_LISTED;
     let missing = Malformed::Missing { event: "history", field: "ts" };
-    let ts = Ts::parse(text(&object, "ts").ok_or(missing)?)?;
+    let ts = Ts::of_message(text(&object, "ts").ok_or(missing)?)?;
     let thread = thread_head(&object);
     let pin = pin::listed(channel, &object).map(|pin| pin.updates(team, channel, &ts).into());
     let pin = pin.unwrap_or_default();
-    let thread_ts = text(&object, "thread_ts").map(Ts::parse).transpose()?;
+    let thread_ts = text(&object, "thread_ts").map(Ts::of_message).transpose()?;
     let thread_ts = thread_ts.or_else(|| thread.is_some().then(|| ts.clone()));
     if text(&object, "user") == Some(SLACKBOT) && text(&object, "text") == Some(DELETED_TEXT) {
         object.insert("subtype".into(), "tombstone".into());

@@ -33,7 +33,7 @@ fn kept(message: &Value) -> Value {
 
 #[test]
 fn a_message_of_history_is_content_of_clock_zero_with_its_reactions() {
-    let message = json!({ "type": "message", "ts": "100.000001", "user": "U1", "text": "hi",
+    let message = json!({ "type": "message", "ts": "1700000100.000001", "user": "U1", "text": "hi",
         "reactions": [{ "name": "tada", "users": ["U2"], "count": 1 }] });
     let read = read_value(&message).unwrap();
     let row = row(&message);
@@ -47,24 +47,25 @@ fn a_message_of_history_is_content_of_clock_zero_with_its_reactions() {
 
 #[test]
 fn a_comment_on_a_file_is_by_its_author() {
-    let comment = json!({ "ts": "1.000000", "subtype": "file_comment", "comment": { "user": "U7" } });
+    let comment =
+        json!({ "ts": "1700000001.000000", "subtype": "file_comment", "comment": { "user": "U7" } });
     assert_eq!(read_value(&comment).unwrap().author.unwrap().as_str(), "U7");
     assert_eq!(row(&comment)["user"], "U7");
-    let by_an_app = json!({ "ts": "1.000000", "bot_id": "B1", "comment": ["U7"] });
+    let by_an_app = json!({ "ts": "1700000001.000000", "bot_id": "B1", "comment": ["U7"] });
     assert_eq!(read_value(&by_an_app).unwrap().author, None);
 }
 
 #[test]
 fn an_event_about_the_same_edit_wins_over_history_and_a_missed_edit_over_the_event() {
-    let posted = r#"{"type":"message","channel":"C1","ts":"100.000001","text":"hi","event_ts":"100.000001"}"#;
+    let posted = r#"{"type":"message","channel":"C1","ts":"1700000100.000001","text":"hi","event_ts":"1700000100.000001"}"#;
     let changes = with_event(posted, |event| event.changes()).unwrap();
     let Change::Content(live) = &changes[0] else { panic!("{changes:?}") };
-    let same = read_value(&json!({ "ts": "100.000001", "text": "hi" })).unwrap();
-    let edited = json!({ "ts": "100.000001", "text": "ho", "edited": { "ts": "200.000000" } });
+    let same = read_value(&json!({ "ts": "1700000100.000001", "text": "hi" })).unwrap();
+    let edited = json!({ "ts": "1700000100.000001", "text": "ho", "edited": { "ts": "1700000200.000000" } });
     let edited = read_value(&edited).unwrap();
     assert!(live.version() > same.content().unwrap().version());
     assert!(live.version() < edited.content().unwrap().version());
-    assert_eq!(edited.newest_time().as_str(), "200.000000");
+    assert_eq!(edited.newest_time().as_str(), "1700000200.000000");
 }
 
 #[test]
@@ -90,42 +91,41 @@ fn an_object_that_is_not_a_message_is_malformed() {
         json!({ "ts": "soon" }),
         json!({ "ts": -1 }),
         json!({ "ts": 1e300 }),
-        json!({ "ts": "1.000000", "thread_ts": "x" }),
+        json!({ "ts": "170000000.000100" }),
+        json!({ "ts": "1700000001.000000", "thread_ts": "x" }),
     ] {
         assert!(matches!(read_value(&message), Err(Malformed::Id(_))), "{message}");
     }
-    let odd =
-        json!({ "ts": "1.000000", "text": null, "user": 7, "files": [null], "reactions": 7, "edited": [] });
+    let odd = json!({ "ts": "1700000001.000000", "text": null, "user": 7, "files": [null], "reactions": 7, "edited": [] });
     assert!(read_value(&odd).is_ok());
 }
 
 #[test]
 fn tombstones_delete_and_keep_their_thread() {
     for message in [
-        json!({ "ts": "1.000000", "subtype": "tombstone", "thread_ts": "1.000000", "reply_count": 2 }),
-        json!({ "ts": "1.000000", "user": "USLACKBOT", "text": "This message was deleted.", "reply_count": 2 }),
+        json!({ "ts": "1700000001.000000", "subtype": "tombstone", "thread_ts": "1700000001.000000", "reply_count": 2 }),
+        json!({ "ts": "1700000001.000000", "user": "USLACKBOT", "text": "This message was deleted.", "reply_count": 2 }),
     ] {
         let row = row(&message);
-        assert_eq!((&row["deleted"], &row["thread_ts"]), (&json!(true), &json!("1.000000")));
+        assert_eq!((&row["deleted"], &row["thread_ts"]), (&json!(true), &json!("1700000001.000000")));
         assert!(!row.contains_key("text"));
     }
-    let quoted = json!({ "ts": "1.000000", "user": "U1", "text": "This message was deleted." });
+    let quoted = json!({ "ts": "1700000001.000000", "user": "U1", "text": "This message was deleted." });
     assert!(read_value(&quoted).unwrap().content().is_some());
 }
 
 #[test]
 fn a_root_has_the_number_of_replies_and_a_reply_does_not() {
-    let root =
-        json!({ "ts": "1.000000", "thread_ts": "1.000000", "reply_count": 2, "latest_reply": "3.000000" });
+    let root = json!({ "ts": "1700000001.000000", "thread_ts": "1700000001.000000", "reply_count": 2, "latest_reply": "1700000003.000000" });
     let head = read_value(&root).unwrap().thread.unwrap();
-    assert_eq!((head.reply_count, head.latest_reply.unwrap().as_str()), (2, "3.000000"));
-    let old = json!({ "ts": "1.000000", "replies": [{ "user": "U1", "ts": 2.0 }], "latest_reply": 2.0 });
+    assert_eq!((head.reply_count, head.latest_reply.unwrap().as_str()), (2, "1700000003.000000"));
+    let old = json!({ "ts": "1700000001.000000", "replies": [{ "user": "U1", "ts": 1_700_000_002.0 }], "latest_reply": 1_700_000_002.0 });
     let old = read_value(&old).unwrap();
     assert_eq!(old.thread.as_ref().unwrap().reply_count, 1);
-    assert_eq!(old.thread_ts.as_ref().unwrap().as_str(), "1.000000");
+    assert_eq!(old.thread_ts.as_ref().unwrap().as_str(), "1700000001.000000");
     for message in [
-        json!({ "ts": "1.000000", "reply_count": 0 }),
-        json!({ "ts": "2.000000", "thread_ts": "1.000000", "reply_count": 2 }),
+        json!({ "ts": "1700000001.000000", "reply_count": 0 }),
+        json!({ "ts": "1700000002.000000", "thread_ts": "1700000001.000000", "reply_count": 2 }),
     ] {
         assert_eq!(read_value(&message).unwrap().thread, None);
     }
@@ -135,7 +135,7 @@ fn a_root_has_the_number_of_replies_and_a_reply_does_not() {
 fn a_truncated_list_of_reactions_is_detected() {
     let reacted = |count: u32| {
         let reactions = json!([{ "name": "tada", "users": ["U2"], "count": count }]);
-        read_value(&json!({ "ts": "1.000000", "reactions": reactions })).unwrap().reactions_cut
+        read_value(&json!({ "ts": "1700000001.000000", "reactions": reactions })).unwrap().reactions_cut
     };
     assert_eq!([reacted(1), reacted(51)], [false, true]);
 }
@@ -187,7 +187,7 @@ fn addresses_of_files_lose_their_query_and_other_addresses_only_tokens() {
 #[test]
 fn tokens_are_removed_from_every_field() {
     let url = "https://files.slack.com/files-pri/T1-F1/a.mp4?t=xoxe-1-2";
-    let message = json!({ "ts": "1.000000", "text": format!("<{url}>"),
+    let message = json!({ "ts": "1700000001.000000", "text": format!("<{url}>"),
         "files": [{ "id": "F1", "mp4": url, "converted_pdf": url, "new_field": { "deeper": [url] }, "shares": {}, "num_stars": 1 }],
         "attachments": [{ "image_url": url, "files": [{ "id": "F2", "shares": {}, "thumb_64": url }] }],
         "blocks": [{ "type": "image", "slack_file": { "url": url } }] });
@@ -224,7 +224,7 @@ fn message() -> impl Strategy<Value = Map<String, Value>> {
         |members| {
             let mut message: Map<String, Value> = members.into_iter().collect();
             message.retain(|name, _| !VOLATILE.contains(&name.as_str()) && name != "thread_ts");
-            message.insert("ts".into(), "1.000000".into());
+            message.insert("ts".into(), "1700000001.000000".into());
             message
         },
     )

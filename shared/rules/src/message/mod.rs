@@ -80,7 +80,7 @@ pub(super) fn read_updates<'a>(event: &SlackEvent<'a>) -> Result<MessageUpdates<
             let previous_ts = || before.as_ref().and_then(|before| before.ts.as_deref());
             let ts = outer.deleted_ts.as_deref().or_else(previous_ts);
             let ts = ts.ok_or(Malformed::Missing { event: "message_deleted", field: "deleted_ts" })?;
-            updates.deleted = Some(Ts::parse(ts)?);
+            updates.deleted = Some(Ts::of_message(ts)?);
             // A deletion that arrives before its message still carries the text.
             if let (Some(before), Some(raw)) = (before, outer.previous_message) {
                 updates.add(before, raw, version::zero(), false)?;
@@ -189,11 +189,11 @@ impl ChannelOfEvent<'_> {
     fn written(&self, message: &MessageUpdate<'_>) -> Result<Change, Malformed> {
         let MessageUpdate { object, reactions, raw, clock, change } = message;
         let ts = object.ts.as_deref().ok_or(Malformed::Missing { event: "message", field: "ts" })?;
-        let ts = Ts::parse(ts)?;
+        let ts = Ts::of_message(ts)?;
         // Attributes that no later version removes: the first value stays.
         let mut lasting = reaction::initial(reactions);
         if let Some(thread_ts) = object.thread_ts.as_deref() {
-            let thread_ts = Ts::parse(thread_ts)?;
+            let thread_ts = Ts::of_message(thread_ts)?;
             lasting.insert("parent".into(), thread_parent(self.team, &thread_ts).into());
             lasting.insert("thread_ts".into(), thread_ts.as_str().into());
         }

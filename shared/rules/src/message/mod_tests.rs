@@ -30,7 +30,7 @@ fn content_of(change: &Change) -> &Content {
 
 #[test]
 fn a_plain_message_is_one_update_with_the_documented_attributes() {
-    let event = r#"{"type":"message","channel":"C1","channel_type":"channel","user":"U1","text":"hi","ts":"100.000001","event_ts":"100.000001","files":[{"id":"F1"}]}"#;
+    let event = r#"{"type":"message","channel":"C1","channel_type":"channel","user":"U1","text":"hi","ts":"1700000100.000001","event_ts":"1700000100.000001","files":[{"id":"F1"}]}"#;
     let rows = written(event);
     assert_eq!(rows.len(), 1);
     let row = &rows[0].1;
@@ -38,7 +38,7 @@ fn a_plain_message_is_one_update_with_the_documented_attributes() {
         ("type", "message"),
         ("team_id", "T1"),
         ("channel_id", "C1"),
-        ("ts", "100.000001"),
+        ("ts", "1700000100.000001"),
         ("text", "hi"),
         ("user", "U1"),
         ("raw_event", event),
@@ -52,19 +52,19 @@ fn a_plain_message_is_one_update_with_the_documented_attributes() {
 #[test]
 fn thread_messages_and_broadcasts_have_a_parent() {
     for event in [
-        r#"{"type":"message","channel":"C1","ts":"100.000002","thread_ts":"100.000001"}"#,
-        r#"{"type":"message","subtype":"thread_broadcast","channel":"C1","ts":"100.000002","thread_ts":"100.000001","root":{"ts":"100.000001"}}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000100.000002","thread_ts":"1700000100.000001"}"#,
+        r#"{"type":"message","subtype":"thread_broadcast","channel":"C1","ts":"1700000100.000002","thread_ts":"1700000100.000001","root":{"ts":"1700000100.000001"}}"#,
     ] {
         let row = &written(event)[0].1;
-        assert_eq!(row["parent"], "thread#T1#100.000001");
-        assert_eq!(row["thread_ts"], "100.000001");
+        assert_eq!(row["parent"], "thread#T1#1700000100.000001");
+        assert_eq!(row["thread_ts"], "1700000100.000001");
     }
 }
 
 #[test]
 fn the_old_singular_file_becomes_a_list() {
     let row = &written(
-        r#"{"type":"message","subtype":"file_share","channel":"C1","ts":"1.000001","file":{"id":"F1"}}"#,
+        r#"{"type":"message","subtype":"file_share","channel":"C1","ts":"1700000001.000001","file":{"id":"F1"}}"#,
     )[0]
     .1;
     assert_eq!(row["files"][0]["id"], "F1");
@@ -73,16 +73,15 @@ fn the_old_singular_file_becomes_a_list() {
 
 #[test]
 fn the_row_of_a_comment_on_a_file_has_its_author_in_each_version() {
-    let comment =
-        r#""subtype":"file_comment","ts":"1.000001","comment":{"id":"Fc1","user":"U7","comment":"nice"}"#;
+    let comment = r#""subtype":"file_comment","ts":"1700000001.000001","comment":{"id":"Fc1","user":"U7","comment":"nice"}"#;
     for event in [
         format!(r#"{{"type":"message","channel":"C1",{comment}}}"#),
         format!(
-            r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"3.000000","message":{{{comment}}},
+            r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"1700000003.000000","message":{{{comment}}},
                 "previous_message":{{{comment}}}}}"#
         ),
         format!(
-            r#"{{"type":"message","subtype":"message_deleted","channel":"C1","ts":"3.000000","deleted_ts":"1.000001",
+            r#"{{"type":"message","subtype":"message_deleted","channel":"C1","ts":"1700000003.000000","deleted_ts":"1700000001.000001",
                 "previous_message":{{{comment}}}}}"#
         ),
     ] {
@@ -97,28 +96,28 @@ fn the_row_of_a_comment_on_a_file_has_its_author_in_each_version() {
 #[test]
 fn an_edit_carries_its_time_and_the_version_before_it() {
     let rows = written(
-        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000","event_ts":"300.000000",
-            "message":{"ts":"100.000001","text":"new","edited":{"user":"U1","ts":"200.000000"}},
-            "previous_message":{"ts":"100.000001","text":"old"}}"#,
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"1700000300.000000","event_ts":"1700000300.000000",
+            "message":{"ts":"1700000100.000001","text":"new","edited":{"user":"U1","ts":"1700000200.000000"}},
+            "previous_message":{"ts":"1700000100.000001","text":"old"}}"#,
     );
     assert_eq!(rows.len(), 2);
-    assert_eq!(rows[0].0, "100.000001");
+    assert_eq!(rows[0].0, "1700000100.000001");
     assert_eq!(rows[0].1["text"], "new");
-    assert_eq!(rows[0].1["updated_ts"], "1970-01-01T00:03:20.000000Z");
+    assert_eq!(rows[0].1["updated_ts"], "2023-11-14T22:16:40.000000Z");
     assert_eq!(rows[1].1["text"], "old");
 }
 
 #[test]
 fn an_unfurl_is_not_an_edit() {
     let changes = changes_of(
-        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000",
-            "message":{"ts":"100.000001","text":"x","attachments":[{"id":1}]},"previous_message":{"ts":"100.000001","text":"x"}}"#,
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"1700000300.000000",
+            "message":{"ts":"1700000100.000001","text":"x","attachments":[{"id":1}]},"previous_message":{"ts":"1700000100.000001","text":"x"}}"#,
     )
     .unwrap();
     let is_change: Vec<bool> = changes.iter().map(|change| content_of(change).is_change()).collect();
     assert_eq!(is_change, [true, false]);
     for content in changes.iter().map(content_of) {
-        assert_eq!(content.version().edit_time().as_str(), "100.000001");
+        assert_eq!(content.version().edit_time().as_str(), "1700000100.000001");
         assert!(!content.if_absent().set.contains_key("updated_ts"));
     }
 }
@@ -126,9 +125,9 @@ fn an_unfurl_is_not_an_edit() {
 #[test]
 fn a_tombstone_sets_deleted_and_carries_the_last_text_and_its_thread() {
     let rows = written(
-        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000",
-            "message":{"subtype":"tombstone","user":"USLACKBOT","text":"This message was deleted.","ts":"100.000001","thread_ts":"100.000001"},
-            "previous_message":{"ts":"100.000001","user":"U1","text":"x"}}"#,
+        r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"1700000300.000000",
+            "message":{"subtype":"tombstone","user":"USLACKBOT","text":"This message was deleted.","ts":"1700000100.000001","thread_ts":"1700000100.000001"},
+            "previous_message":{"ts":"1700000100.000001","user":"U1","text":"x"}}"#,
     );
     assert_eq!(rows.len(), 2);
     let names: Vec<&str> = rows[0].1.keys().map(String::as_str).collect();
@@ -140,14 +139,14 @@ fn a_tombstone_sets_deleted_and_carries_the_last_text_and_its_thread() {
 #[test]
 fn a_deletion_carries_the_text_it_removed() {
     let rows = written(
-        r#"{"type":"message","subtype":"message_deleted","channel":"C1","ts":"300.000000","deleted_ts":"100.000001",
-            "previous_message":{"ts":"100.000001","text":"gone"}}"#,
+        r#"{"type":"message","subtype":"message_deleted","channel":"C1","ts":"1700000300.000000","deleted_ts":"1700000100.000001",
+            "previous_message":{"ts":"1700000100.000001","text":"gone"}}"#,
     );
     assert_eq!(rows[0].1["deleted"], true);
     assert_eq!(rows[1].1["text"], "gone");
     let tombstone_rows = written(
-        r#"{"type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"100.000001",
-            "previous_message":{"ts":"100.000001","subtype":"tombstone","text":"This message was deleted."}}"#,
+        r#"{"type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"1700000100.000001",
+            "previous_message":{"ts":"1700000100.000001","subtype":"tombstone","text":"This message was deleted."}}"#,
     );
     assert!(tombstone_rows.iter().all(|(_, row)| row["deleted"] == true && !row.contains_key("text")));
 }
@@ -156,10 +155,10 @@ fn a_deletion_carries_the_text_it_removed() {
 fn message_replied_is_recognized_without_its_subtype() {
     for subtype in [r#""subtype":"message_replied","#, ""] {
         let rows = written(&format!(
-            r#"{{"type":"message",{subtype}"channel":"C1","ts":"300.000000","hidden":true,
-                "message":{{"ts":"100.000001","thread_ts":"100.000001","text":"root","reply_count":1}}}}"#
+            r#"{{"type":"message",{subtype}"channel":"C1","ts":"1700000300.000000","hidden":true,
+                "message":{{"ts":"1700000100.000001","thread_ts":"1700000100.000001","text":"root","reply_count":1}}}}"#
         ));
-        assert_eq!(rows[0].0, "100.000001");
+        assert_eq!(rows[0].0, "1700000100.000001");
         assert!(rows[0].1[CONTENT_VERSION].as_str().unwrap().contains("/000000000000.000000/"));
     }
 }
@@ -169,10 +168,16 @@ fn an_event_without_valid_key_fields_is_malformed() {
     for event in [
         r#"{"type":"message","channel":"C1"}"#,
         r#"{"type":"message","channel":"C1","ts":"1"}"#,
-        r#"{"type":"message","channel":"C1","ts":"1.000000","thread_ts":"x"}"#,
-        r#"{"type":"message","channel":"C1","ts":"1.000000","subtype":"message_changed"}"#,
-        r#"{"type":"message","channel":"C1","ts":"1.000000","subtype":"message_deleted"}"#,
-        r#"{"type":"message","ts":"1.000000"}"#,
+        r#"{"type":"message","channel":"C1","ts":"170000000.000100","event_ts":"1700000001.000000"}"#,
+        r#"{"type":"message","channel":"C1","ts":"17000000000.000100","event_ts":"1700000001.000000"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","thread_ts":"170000000.000100"}"#,
+        r#"{"type":"message","channel":"C1","subtype":"message_deleted","deleted_ts":"170000000.000100"}"#,
+        r#"{"type":"message","channel":"C1","subtype":"message_changed","message":{"ts":"170000000.000100"}}"#,
+        r#"{"type":"reaction_added","user":"U1","reaction":"tada","item":{"type":"message","channel":"C1","ts":"170000000.000100"}}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","thread_ts":"x"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","subtype":"message_changed"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","subtype":"message_deleted"}"#,
+        r#"{"type":"message","ts":"1700000001.000000"}"#,
     ] {
         assert!(changes_of(event).is_err(), "{event}");
     }
@@ -182,23 +187,28 @@ fn an_event_without_valid_key_fields_is_malformed() {
 fn a_reply_to_the_channel_carries_the_root() {
     let broadcast = |root: &str| {
         written(&format!(
-            r#"{{"type":"message","subtype":"thread_broadcast","channel":"C1","ts":"100.000002","user":"U1","text":"reply",
-                "thread_ts":"100.000001","root":{root}}}"#
+            r#"{{"type":"message","subtype":"thread_broadcast","channel":"C1","ts":"1700000100.000002","user":"U1","text":"reply",
+                "thread_ts":"1700000100.000001","root":{root}}}"#
         ))
     };
-    let rows = broadcast(r#"{"ts":"100.000001","thread_ts":"100.000001","user":"U2","text":"root"}"#);
-    assert_eq!(rows[1].0, "100.000001");
-    assert_eq!((&rows[1].1["text"], &rows[1].1["parent"]), (&"root".into(), &"thread#T1#100.000001".into()));
+    let rows =
+        broadcast(r#"{"ts":"1700000100.000001","thread_ts":"1700000100.000001","user":"U2","text":"root"}"#);
+    assert_eq!(rows[1].0, "1700000100.000001");
+    assert_eq!(
+        (&rows[1].1["text"], &rows[1].1["parent"]),
+        (&"root".into(), &"thread#T1#1700000100.000001".into())
+    );
     assert!(rows[1].1[CONTENT_VERSION].as_str().unwrap().contains("/000000000000.000000/"));
-    let gone = broadcast(r#"{"ts":"100.000001","subtype":"tombstone","text":"This message was deleted."}"#);
+    let gone =
+        broadcast(r#"{"ts":"1700000100.000001","subtype":"tombstone","text":"This message was deleted."}"#);
     assert_eq!(gone[1].1["deleted"], true);
-    assert_eq!(broadcast(r#"{"ts":"100.000001"}"#).len(), 1, "a stub has no content");
+    assert_eq!(broadcast(r#"{"ts":"1700000100.000001"}"#).len(), 1, "a stub has no content");
 }
 
 #[test]
 fn the_reactions_in_a_message_object_are_registers_without_a_clock() {
     let row = &written(
-        r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"x","reactions":[
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","user":"U1","text":"x","reactions":[
             {"name":"tada","users":["U1","U2",7,"not an id"],"count":9},{"name":"","users":["U1"]},{"users":["U1"]},7]}"#,
     )[0]
     .1;
@@ -211,7 +221,7 @@ fn the_reactions_in_a_message_object_are_registers_without_a_clock() {
 fn a_file_is_read_even_if_one_of_its_fields_is_unreadable() {
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
     let row = &written(&format!(
-        r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"half \ud83d",
+        r#"{{"type":"message","channel":"C1","ts":"1700000001.000000","user":"U1","text":"half \ud83d",
             "files":[{{"id":"F1","title":"cut \ud83d","name":"a"}},{{"id":"F2","name":"b","odd":{deep}}}]}}"#
     ))[0]
         .1;
@@ -254,7 +264,7 @@ fn files_of_forwarded_messages_are_files_of_the_message() {
         ("null", json!(many).to_string(), &(all.join("> ") + ">")),
     ] {
         let event = format!(
-            r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"fyi","files":{files},"attachments":{attachments}}}"#
+            r#"{{"type":"message","channel":"C1","ts":"1700000001.000000","user":"U1","text":"fyi","files":{files},"attachments":{attachments}}}"#
         );
         let row = &written(&event)[0].1;
         let listed = row.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -272,12 +282,12 @@ fn files_of_forwarded_messages_are_files_of_the_message() {
 fn a_preview_of_a_message_with_files_is_no_version() {
     let message = |attachments: &str| {
         format!(
-            r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"see","attachments":{attachments}}}"#
+            r#"{{"type":"message","channel":"C1","ts":"1700000001.000000","user":"U1","text":"see","attachments":{attachments}}}"#
         )
     };
     let previewed = r#"[{"is_msg_unfurl":true,"files":[{"id":"F1","name":"a.pdf"}]}]"#;
     let changed = format!(
-        r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"2.000000","event_ts":"2.000000","message":{}}}"#,
+        r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"1700000002.000000","event_ts":"1700000002.000000","message":{}}}"#,
         message(previewed)
     );
     let first = written(&message("[]"))[0].1.clone();
@@ -300,8 +310,8 @@ fn a_preview_of_a_message_with_files_is_no_version() {
 fn a_value_of_an_unexpected_type_is_read_as_its_text_and_never_as_absent() {
     let edit = |fields: &str| {
         format!(
-            r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"2.000000","event_ts":"2.000000",
-                "message":{{"ts":"1.000000",{fields}}}}}"#
+            r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"1700000002.000000","event_ts":"1700000002.000000",
+                "message":{{"ts":"1700000001.000000",{fields}}}}}"#
         )
     };
     for (fields, name, expected) in [
@@ -321,9 +331,13 @@ fn a_value_of_an_unexpected_type_is_read_as_its_text_and_never_as_absent() {
         assert_eq!(row.get(name).and_then(serde_json::Value::as_str), expected, "{fields}");
     }
     for fields in [r#""thread_ts":17"#, r#""thread_ts":{}"#, r#""ts":[]"#] {
-        let event = format!(r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1",{fields}}}"#);
         let event =
-            if fields.starts_with(r#""ts""#) { event.replace(r#""ts":"1.000000","#, "") } else { event };
+            format!(r#"{{"type":"message","channel":"C1","ts":"1700000001.000000","user":"U1",{fields}}}"#);
+        let event = if fields.starts_with(r#""ts""#) {
+            event.replace(r#""ts":"1700000001.000000","#, "")
+        } else {
+            event
+        };
         assert!(matches!(changes_of(&event), Err(Malformed::Id(_))), "{event}");
     }
 }
@@ -331,12 +345,12 @@ fn a_value_of_an_unexpected_type_is_read_as_its_text_and_never_as_absent() {
 #[test]
 fn an_object_with_a_repeated_key_is_malformed() {
     for event in [
-        r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","user":"U2"}"#,
-        r#"{"type":"message","channel":"C1","ts":"1.000000","subtype":"message_changed",
-            "message":{"ts":"1.000000","user":"U1","user_team":"T1","user_team":"T1"}}"#,
-        r#"{"type":"message","channel":"C1","ts":"1.000000","edited":{"ts":"2.000000","ts":"3.000000"}}"#,
-        r#"{"type":"message","channel":"C1","ts":"1.000000","thread_ts":"2.000000",
-            "root":{"ts":"2.000000","text":"x","user":"U1","user":"U2"}}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","user":"U1","user":"U2"}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","subtype":"message_changed",
+            "message":{"ts":"1700000001.000000","user":"U1","user_team":"T1","user_team":"T1"}}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","edited":{"ts":"1700000002.000000","ts":"1700000003.000000"}}"#,
+        r#"{"type":"message","channel":"C1","ts":"1700000001.000000","thread_ts":"1700000002.000000",
+            "root":{"ts":"1700000002.000000","text":"x","user":"U1","user":"U2"}}"#,
     ] {
         assert!(matches!(changes_of(event), Err(Malformed::Unreadable(_))), "{event}");
     }
@@ -348,11 +362,11 @@ fn a_deleted_file_keeps_its_known_facts() {
     let event = |files: &str, clock: &str| {
         format!(
             r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"{clock}","event_ts":"{clock}",
-                "message":{{"ts":"1.000000","user":"U1","text":"x","files":[{files}]}}}}"#
+                "message":{{"ts":"1700000001.000000","user":"U1","text":"x","files":[{files}]}}}}"#
         )
     };
-    let shared = event(share, "2.000000");
-    let deleted = event(r#"{"id":"F1","mode":"tombstone"}"#, "3.000000");
+    let shared = event(share, "1700000002.000000");
+    let deleted = event(r#"{"id":"F1","mode":"tombstone"}"#, "1700000003.000000");
     let seen = [[&shared, &deleted], [&deleted, &shared]].map(|order| {
         let mut stored: Option<Item> = None;
         for event in order {

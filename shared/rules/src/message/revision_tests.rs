@@ -23,7 +23,7 @@ fn edit(text: &'static str, edited: &'static str, clock: &'static str) -> Versio
     VersionText { edited: Some(edited), ..posted(text, clock) }
 }
 
-const TS: &str = "100.400000";
+const TS: &str = "1700000100.400000";
 
 fn content(version: &VersionText) -> Content {
     let VersionText { text, edited, clock, preview } = version;
@@ -112,12 +112,12 @@ fn expect(versions: &[VersionText], replaced: &[(&str, &str)], now: &str) {
 fn changes_without_an_edit_are_ordered_by_their_clocks() {
     expect(
         &[
-            posted("10%", "100.400000"),
-            posted("50%", "101.000000"),
-            posted("done", "102.000000"),
+            posted("10%", "1700000100.400000"),
+            posted("50%", "1700000101.000000"),
+            posted("done", "1700000102.000000"),
             posted("50%", "0"),
         ],
-        &[("10%", "100.400000"), ("50%", "101.000000")],
+        &[("10%", "1700000100.400000"), ("50%", "1700000101.000000")],
         "done",
     );
 }
@@ -125,16 +125,20 @@ fn changes_without_an_edit_are_ordered_by_their_clocks() {
 #[test]
 fn a_text_that_returns_is_a_version_each_time() {
     let turns = [
-        posted("a", "101.000000"),
-        posted("b", "102.000000"),
-        posted("a", "103.000000"),
-        posted("c", "104.000000"),
+        posted("a", "1700000101.000000"),
+        posted("b", "1700000102.000000"),
+        posted("a", "1700000103.000000"),
+        posted("c", "1700000104.000000"),
     ];
-    expect(&turns, &[("a", "101.000000"), ("b", "102.000000"), ("a", "103.000000")], "c");
-    expect(&turns[..3], &[("a", "101.000000"), ("b", "102.000000")], "a");
     expect(
-        &[posted("a", "0"), posted("b", "102.000000"), posted("a", "103.000000")],
-        &[("b", "102.000000")],
+        &turns,
+        &[("a", "1700000101.000000"), ("b", "1700000102.000000"), ("a", "1700000103.000000")],
+        "c",
+    );
+    expect(&turns[..3], &[("a", "1700000101.000000"), ("b", "1700000102.000000")], "a");
+    expect(
+        &[posted("a", "0"), posted("b", "1700000102.000000"), posted("a", "1700000103.000000")],
+        &[("b", "1700000102.000000")],
         "a",
     );
 }
@@ -143,44 +147,53 @@ fn a_text_that_returns_is_a_version_each_time() {
 fn edits_within_one_second_and_in_the_second_of_the_post_are_all_kept() {
     expect(
         &[
-            posted("v0", "100.400000"),
-            edit("v1", "100.000000", "100.700000"),
-            edit("v2", "100.000000", "100.900000"),
-            edit("v3", "105.000000", "105.000100"),
-            edit("v4", "105.000000", "105.000900"),
+            posted("v0", "1700000100.400000"),
+            edit("v1", "1700000100.000000", "1700000100.700000"),
+            edit("v2", "1700000100.000000", "1700000100.900000"),
+            edit("v3", "1700000105.000000", "1700000105.000100"),
+            edit("v4", "1700000105.000000", "1700000105.000900"),
         ],
-        &[("v0", "100.400000"), ("v1", "100.700000"), ("v2", "100.900000"), ("v3", "105.000100")],
+        &[
+            ("v0", "1700000100.400000"),
+            ("v1", "1700000100.700000"),
+            ("v2", "1700000100.900000"),
+            ("v3", "1700000105.000100"),
+        ],
         "v4",
     );
     expect(
-        &[posted("v0", "0"), edit("v1", "100.000000", "0"), posted("v0", "100.400000")],
-        &[("v0", "100.400000")],
+        &[posted("v0", "0"), edit("v1", "1700000100.000000", "0"), posted("v0", "1700000100.400000")],
+        &[("v0", "1700000100.400000")],
         "v1",
     );
 }
 
 #[test]
 fn unfurls_and_copies_are_not_versions() {
-    let unfurled = VersionText { preview: true, ..posted("link", "101.000000") };
-    expect(&[posted("link", "100.400000"), unfurled, posted("link", "0")], &[], "link");
-    let copied = rows(&[posted("text", "100.400000"), posted("text", "0")]);
+    let unfurled = VersionText { preview: true, ..posted("link", "1700000101.000000") };
+    expect(&[posted("link", "1700000100.400000"), unfurled, posted("link", "0")], &[], "link");
+    let copied = rows(&[posted("text", "1700000100.400000"), posted("text", "0")]);
     assert_eq!(copied.len(), 1, "history repeats every message");
     expect(
         &[
-            posted("link", "100.400000"),
+            posted("link", "1700000100.400000"),
             unfurled,
-            edit("edited", "102.000000", "102.000100"),
+            edit("edited", "1700000102.000000", "1700000102.000100"),
             posted("link", "0"),
         ],
-        &[("link", "100.400000")],
+        &[("link", "1700000100.400000")],
         "edited",
     );
 }
 
 #[test]
 fn differing_copies_without_their_originals_are_kept() {
-    let (replaced, now) =
-        in_every_order(&[posted("a", "0"), posted("b", "0"), posted("b", "105.000000"), posted("c", "0")]);
+    let (replaced, now) = in_every_order(&[
+        posted("a", "0"),
+        posted("b", "0"),
+        posted("b", "1700000105.000000"),
+        posted("c", "0"),
+    ]);
     let texts: std::collections::BTreeSet<&str> = replaced.iter().map(|(text, _)| text.as_str()).collect();
     assert_eq!((texts.into_iter().collect::<Vec<_>>(), now.as_str()), (vec!["a", "c"], "b"));
 }
@@ -218,18 +231,18 @@ fn blocks_and_files_make_versions_as_texts_do() {
 
 #[test]
 fn rows_of_the_older_shape_are_read() {
-    let version = |clock: &str| format!("000000000100.400000/{clock}/ab");
+    let version = |clock: &str| format!("001700000100.400000/{clock}/ab");
     let old = Item {
-        key: ItemKey::new("revision#T1#C1#100.400000", "100.400000"),
+        key: ItemKey::new("revision#T1#C1#1700000100.400000", "1700000100.400000"),
         attributes: [
             ("text".to_owned(), json!("before")),
             ("raw_event".to_owned(), json!(r#"{"text":"before"}"#)),
-            (CONTENT_VERSION.to_owned(), version("000000000100.400000").into()),
+            (CONTENT_VERSION.to_owned(), version("001700000100.400000").into()),
         ]
         .into_iter()
         .collect(),
     };
     let rows = [old];
     let Versions { replaced, .. } = versions(&rows, None);
-    assert_eq!((replaced.len(), replaced[0].clock.as_str()), (1, "100.400000"));
+    assert_eq!((replaced.len(), replaced[0].clock.as_str()), (1, "1700000100.400000"));
 }

@@ -3,14 +3,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use ports::clock::{ManualClock, TimestampMs};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use slack::ids::TeamId;
-use slack_api::tokens::TokenTable;
+use slack_api::download::{DownloadStatus, DownloadTimeLimits};
+use slack_api::tokens::{ReadTokens, TokenSecret};
 use slack_api::{ApiError, ApiUrl, BotToken, Method, Tokens, WebApi};
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, one_token, refusal, tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use wiremock::matchers::{header, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const TOKEN: &str = "xoxb-1-hidden";
 
@@ -202,20 +206,145 @@ async fn each_workspace_has_its_token_and_a_mix_up_is_detected() {
     assert_eq!(missing, ApiError::NoToken(team("T4")));
 }
 
+/// Tokens that a test changes, and their clock.
+struct ChangingTokens {
+    stored: Arc<Mutex<Vec<TokenSecret>>>,
+    clock: Arc<ManualClock>,
+}
+
+impl ChangingTokens {
+    fn new(first: &[TokenSecret]) -> (Self, Tokens) {
+        let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
+        let stored = Arc::new(Mutex::new(first.to_vec()));
+        let source = Arc::clone(&stored);
+        let read: ReadTokens = Box::new(move || {
+            let secrets = source.lock().unwrap().clone();
+            Box::pin(async { Ok(secrets) })
+        });
+        let tokens = Tokens::reread("NAME", first.to_vec(), Duration::from_secs(300), clock.clone(), read);
+        (Self { stored, clock }, tokens)
+    }
+
+    fn set(&self, secrets: &[TokenSecret]) {
+        *self.stored.lock().unwrap() = secrets.to_vec();
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+}
+
+fn table(entries: &[(&str, &str)]) -> TokenSecret {
+    let entry = |(id, token): &(&str, &str)| (team(id), BotToken::parse(token).unwrap());
+    TokenSecret::PerTeam(entries.iter().map(entry).collect())
+}
+
+fn one(token: &str) -> TokenSecret {
+    TokenSecret::One(BotToken::parse(token).unwrap())
+}
+
 #[tokio::test]
-async fn a_changed_token_table_takes_effect() {
+async fn a_token_that_slack_refuses_is_replaced_by_the_one_that_was_read_again() {
+    for (old, new) in [(one(TOKEN), one("xoxb-new")), (table(&[("T1", TOKEN)]), table(&[("T1", "xoxb-new")]))]
+    {
+        for is_confirmed_before in [true, false] {
+            let slack = slack().await;
+            let (stored, tokens) = ChangingTokens::new(std::slice::from_ref(&old));
+            let api = slack.client(tokens);
+            if is_confirmed_before {
+                list(&api).await.unwrap();
+            }
+            slack.set_workspace("xoxb-new", FakeWorkspace::new("T1"));
+            slack.remove_workspace(TOKEN);
+            stored.set(std::slice::from_ref(&new));
+            let refused = list(&api).await.unwrap_err();
+            assert!(refused.is_token_error(), "the tokens were just read: {refused}");
+            stored.pass(15);
+            list(&api).await.unwrap();
+            assert_eq!(slack.calls().last().unwrap().token, "xoxb-new");
+            assert_eq!(api.teams().await.unwrap(), [team("T1")]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_permitted_call_uses_the_new_token() {
     let slack = slack().await;
+    let (stored, tokens) = ChangingTokens::new(&[table(&[("T1", TOKEN)])]);
+    let api = slack.client(tokens);
+    let permit = api.permit(&team("T1"), Method::UsersList).await.unwrap();
     slack.set_workspace("xoxb-new", FakeWorkspace::new("T1"));
-    let table: Arc<Mutex<Arc<TokenTable>>> = Arc::default();
-    let source = Arc::clone(&table);
-    let api = slack.client(Tokens::per_team(move || Arc::clone(&source.lock().unwrap())));
+    slack.remove_workspace(TOKEN);
+    stored.set(&[table(&[("T1", "xoxb-new")])]);
+    stored.pass(15);
+    permit.execute(&[]).await.unwrap();
+    assert_eq!(slack.calls().last().unwrap().token, "xoxb-new");
+}
+
+#[tokio::test]
+async fn a_download_uses_the_new_token() {
+    let slack = MockServer::start().await;
+    let identity = ResponseTemplate::new(200).set_body_json(json!({ "ok": true, "team_id": "T1" }));
+    Mock::given(path("/api/auth.test")).respond_with(identity).mount(&slack).await;
+    let found = Mock::given(path("/file")).and(header("authorization", "Bearer xoxb-new"));
+    found.respond_with(ResponseTemplate::new(200)).mount(&slack).await;
+    let refused = Mock::given(path("/file")).and(header("authorization", format!("Bearer {TOKEN}").as_str()));
+    refused.respond_with(ResponseTemplate::new(401)).mount(&slack).await;
+    let (stored, tokens) = ChangingTokens::new(&[one(TOKEN)]);
+    let api = WebApi::new(format!("{}/api/", slack.uri()).parse().unwrap(), tokens);
+    let url = format!("{}/file", slack.uri());
+    for (new, expected) in [(TOKEN, DownloadStatus::Unauthorized), ("xoxb-new", DownloadStatus::Found)] {
+        stored.set(&[one(new)]);
+        stored.pass(15);
+        let download = api.download(&team("T1"), &url, DownloadTimeLimits::default()).await.unwrap();
+        assert_eq!(download.status, expected);
+    }
+}
+
+#[tokio::test]
+async fn tokens_are_read_again_for_an_unknown_workspace_and_when_they_are_old() {
+    let slack = slack().await;
+    slack.set_workspace("xoxb-2", FakeWorkspace::new("T2"));
+    let (stored, tokens) = ChangingTokens::new(&[]);
+    let api = slack.client(tokens);
+    stored.set(&[table(&[("T1", TOKEN)])]);
+    assert!(!api.has_token_for(&team("T1")).await.unwrap(), "they were just read");
+    stored.pass(15);
+    list(&api).await.unwrap();
+    stored.set(&[table(&[("T1", TOKEN)]), one("xoxb-2")]);
+    stored.pass(299);
+    assert_eq!(api.teams().await.unwrap(), [team("T1")]);
+    stored.pass(1);
+    assert_eq!(api.teams().await.unwrap(), [team("T1"), team("T2")]);
+    list(&api).await.unwrap();
+    assert_eq!(slack.call_count("auth.test"), 2, "a token that stays is not confirmed again");
+    stored.set(&[]);
+    stored.pass(15);
+    api.reread_tokens().await;
     assert!(!api.has_tokens());
-    for token in [TOKEN, "xoxb-new"] {
-        let entry = (team("T1"), BotToken::parse(token).unwrap());
-        *table.lock().unwrap() = Arc::new(TokenTable::from([entry]));
-        assert!(api.has_tokens());
-        list(&api).await.unwrap();
-        assert_eq!(slack.calls().last().unwrap().token, token);
+}
+
+#[tokio::test]
+async fn a_later_secret_replaces_an_earlier_one_and_a_dead_token_hides_no_other() {
+    let slack = slack().await;
+    for token in ["xoxb-late", "xoxb-2"] {
+        slack.set_workspace(token, FakeWorkspace::new(if token == "xoxb-2" { "T2" } else { "T1" }));
+    }
+    for (secrets, team_1, team_2) in [
+        (
+            vec![table(&[("T1", TOKEN)]), table(&[("T1", "xoxb-late"), ("T2", "xoxb-2")])],
+            "xoxb-late",
+            "xoxb-2",
+        ),
+        (vec![table(&[("T1", TOKEN), ("T2", "xoxb-2")]), one("xoxb-late")], "xoxb-late", "xoxb-2"),
+        (vec![one("xoxb-late"), table(&[("T1", TOKEN)]), one("xoxb-2"), one("xoxb-dead")], TOKEN, "xoxb-2"),
+    ] {
+        let api = slack.client(Tokens::fixed(secrets));
+        assert_eq!(api.teams().await.unwrap(), [team("T1"), team("T2")]);
+        for (id, token) in [("T1", team_1), ("T2", team_2)] {
+            api.call(&team(id), Method::UsersList, &[]).await.unwrap();
+            assert_eq!(slack.calls().last().unwrap().token, token);
+        }
     }
 }
 

@@ -23,12 +23,17 @@ pub fn check(data: &[u8]) {
             assert_eq!(id.as_deref(), is_id.then_some(text));
         }
         assert_eq!(Ts::parse(text).is_ok(), is_timestamp(text), "{text:?}");
+        let is_of_message = is_timestamp(text) && text.len() == "1620000000.000200".len();
+        assert_eq!(Ts::of_message(text).is_ok(), is_of_message, "{text:?}");
     }
     if let (Ok(first), Ok(second)) = (Ts::parse(first), Ts::parse(second)) {
         let as_numbers = first.micros().cmp(&second.micros());
         assert_eq!(first.padded().cmp(&second.padded()), as_numbers);
-        // Two spellings of one time are two keys.
+        // Two spellings of one time are two timestamps.
         assert_eq!(first.cmp(&second), as_numbers.then_with(|| first.as_str().cmp(second.as_str())));
+    }
+    if let (Ok(first), Ok(second)) = (Ts::of_message(first), Ts::of_message(second)) {
+        assert_eq!(first.as_str().cmp(second.as_str()), first.micros().cmp(&second.micros()));
     }
     if let (Ok(team), Ok(ts)) = (TeamId::parse(first), Ts::parse(second)) {
         let channel = ChannelId::parse(first).expect("every id has the same shape");

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use ports::archive::Update;
+use ports::queue::waiting::WaitCause;
 use rules::bot;
 use rules::visibility::VisibilityEvidence;
 use serde::Deserialize;
@@ -23,14 +24,11 @@ pub(in crate::existence) enum ExistenceAnswer {
     Missing(String),
     /// Slack demands a pause.
     Paused(Duration, String),
-    /// The app lacks a permission: a person has to add it.
-    NotAllowed(String),
-    /// Slack cannot be asked, or rejects the token.
+    /// Something that a person has to change: the token, or a scope.
+    Blocked(WaitCause, String),
+    /// Slack fails.
     Failed(String),
 }
-
-/// The workspace has no token, while others have one.
-pub(in crate::existence) const NO_TOKEN: &str = "no_token";
 
 /// The whole list of people was read without a match, and the person was not asked about separately.
 pub(in crate::existence) const NOT_LISTED: &str = "not_in_users_list";
@@ -66,7 +64,7 @@ pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> (Existen
                 },
                 ExistenceAnswer::Missing(_)
                 | ExistenceAnswer::Paused(..)
-                | ExistenceAnswer::NotAllowed(_)
+                | ExistenceAnswer::Blocked(..)
                 | ExistenceAnswer::Failed(_) => ShownFacts::default(),
             };
             (answer, shown)
@@ -122,7 +120,12 @@ fn read(reply: &ApiReply, entity: &Entity) -> ExistenceAnswer {
 
 fn refused(error: &ApiError) -> ExistenceAnswer {
     match error {
-        ApiError::NoToken(_) => ExistenceAnswer::Missing(NO_TOKEN.to_owned()),
+        ApiError::NoToken(team) => ExistenceAnswer::Blocked(
+            WaitCause::NoToken,
+            format!(
+                "there is no token for {team}: add it to SLACK_BOT_TOKENS_FILE; if it is not yours, erase it"
+            ),
+        ),
         ApiError::RateLimited { retry_after, .. } => ExistenceAnswer::Paused(*retry_after, error.to_string()),
         ApiError::Refused { error: code, needed, .. } => match code.as_str() {
             "user_not_found" | "channel_not_found" | "team_not_found" | "bot_not_found" => {
@@ -133,15 +136,21 @@ fn refused(error: &ApiError) -> ExistenceAnswer {
             MISSING_SCOPE if needs_only_private(needed.as_deref()) => {
                 ExistenceAnswer::Missing(NO_GROUPS.to_owned())
             }
-            MISSING_SCOPE => ExistenceAnswer::NotAllowed(format!(
-                "{error}: add it at api.slack.com/apps > your app > OAuth & Permissions, and install the app again"
-            )),
+            MISSING_SCOPE => ExistenceAnswer::Blocked(
+                WaitCause::Scope,
+                format!(
+                    "{error}: add it at api.slack.com/apps > your app > OAuth & Permissions, and install the app again"
+                ),
+            ),
+            _ if error.is_token_error() => ExistenceAnswer::Blocked(
+                WaitCause::Token,
+                format!("{error}: install the app again, and replace the token"),
+            ),
             _ => ExistenceAnswer::Failed(error.to_string()),
         },
-        // A token of another workspace is a configuration error, and no sign of a forgery.
-        ApiError::WrongToken { .. } | ApiError::Unreachable { .. } | ApiError::Garbled { .. } => {
-            ExistenceAnswer::Failed(error.to_string())
-        }
+        // It is a configuration error, and no sign of a forgery.
+        ApiError::WrongToken { .. } => ExistenceAnswer::Blocked(WaitCause::Token, error.to_string()),
+        ApiError::Unreachable { .. } | ApiError::Garbled { .. } => ExistenceAnswer::Failed(error.to_string()),
     }
 }
 
@@ -170,7 +179,7 @@ mod tests {
         assert_eq!(refused(Some("groups:read")), ExistenceAnswer::Missing(NO_GROUPS.into()));
         for needed in [None, Some("channels:read"), Some("channels:read,groups:read,mpim:read,im:read")] {
             assert!(
-                matches!(refused(needed), ExistenceAnswer::NotAllowed(why) if why.contains("OAuth")),
+                matches!(refused(needed), ExistenceAnswer::Blocked(WaitCause::Scope, why) if why.contains("OAuth")),
                 "{needed:?}"
             );
         }

@@ -1,24 +1,23 @@
 //! Failures of Slack: one table of what is waiting, until when, and why.
 //!
-//! * A workspace waits after consecutive failures about different entities, because they are caused by Slack
-//!   or the token; a method of a workspace waits once the app lacks its scope. Each is a circuit breaker: it
-//!   lets one question through at a time, with growing waits in between.
-//! * An entity on which Slack fails while it answers about others waits alone. Its events are quarantined in
-//!   the end.
+//! * A workspace waits while Slack refuses its token; a method of a workspace waits while the app lacks its
+//!   scope, or after consecutive failures about different entities. Each is a circuit breaker: it lets one
+//!   question through at a time, with growing waits in between. Their events wait aside.
+//! * An entity on which Slack fails waits too, with growing waits: its events are tried some times, and then
+//!   wait aside.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use metrics::gauge;
-use ports::archive::Archive;
 use ports::clock::{SharedClock, TimestampMs};
 use ports::metrics::EXISTENCE_BREAKERS;
+use ports::queue::waiting::WaitCause;
 use slack::ids::TeamId;
 use slack_api::Method;
 
 use super::ask::ExistenceAnswer;
-use super::breaker_rows;
 use crate::existence::cache::Demand;
 use crate::existence::entities::Entity;
 use crate::existence::evaluate::Fact;
@@ -35,26 +34,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A probe without an answer after this time counts as lost. No call takes longer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Number of different entities with consecutive failures that opens a workspace's breaker: one lost
-/// connection does not.
+/// Number of different entities with consecutive failures that opens a method's breaker: one lost connection
+/// does not.
 const FAILURES: usize = 3;
 
-/// How long Slack may fail on one entity while it answers about others, before an event that names that
-/// entity is quarantined.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(600);
+/// Maximum number of breakers. A further question is asked again after some seconds.
+const MAX_BREAKERS: usize = 1_000;
 
-/// An entity without a failure for this long starts anew.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
-
-/// Maximum number of breakers, and of remembered entities. Without a breaker, a failed question is asked
-/// again every second; further entities count as failures of Slack.
-const MAX_FAILING: usize = 1_000;
+/// Maximum number of remembered entities of a workspace. The one that failed least recently is forgotten.
+const MAX_ENTITIES: usize = 100;
 
 /// The scope of a circuit breaker: a workspace, or one method of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Breaker {
-    pub(super) team: TeamId,
-    pub(super) method: Option<Method>,
+struct Breaker {
+    team: TeamId,
+    method: Option<Method>,
 }
 
 impl Breaker {
@@ -65,13 +59,13 @@ impl Breaker {
 }
 
 /// The state of repeated failures, and until when no question is asked because of them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Failing {
-    /// For a breaker: when it opened. For an entity: since when Slack, which fails on it, has answered about
-    /// others.
-    pub(super) since: Option<TimestampMs>,
-    pub(super) until: TimestampMs,
-    pub(super) reason: String,
+#[derive(Debug, Clone)]
+struct Failing {
+    cause: WaitCause,
+    /// When a breaker opened.
+    since: Option<TimestampMs>,
+    until: TimestampMs,
+    reason: String,
     /// When `until` was set.
     last: TimestampMs,
     wait: Duration,
@@ -81,6 +75,19 @@ pub(super) struct Failing {
 }
 
 impl Failing {
+    fn new(cause: WaitCause) -> Self {
+        Self {
+            cause,
+            since: None,
+            until: TimestampMs::default(),
+            reason: String::new(),
+            last: TimestampMs::default(),
+            wait: Duration::ZERO,
+            about: BTreeSet::new(),
+            probing_since: None,
+        }
+    }
+
     /// Records one more failure: the wait grows.
     fn wait_longer(&mut self, now: TimestampMs, reason: &str, first_wait: Duration) {
         self.wait = (self.wait * 2).clamp(first_wait, LONGEST_WAIT);
@@ -94,8 +101,8 @@ impl Failing {
         if now < self.last { Duration::ZERO } else { self.until.since(now) }
     }
 
-    fn later(&self, after: Duration, not_allowed: bool) -> Fact {
-        Fact::Later { after, why: self.reason.clone(), not_allowed }
+    fn blocked(&self) -> Fact {
+        Fact::Blocked { cause: self.cause, why: self.reason.clone() }
     }
 
     /// How long a question behind an open breaker must wait. `None` lets it through as a probe, whose result
@@ -112,17 +119,20 @@ impl Failing {
         None
     }
 
-    /// The result of failures about one entity, if Slack answers about others.
-    fn alone(&self, entity: &Entity, now: TimestampMs) -> Option<Fact> {
-        let since = self.since?;
-        // Without its workspace no event could be stored, so a workspace is never given up.
-        let given_up = !matches!(entity, Entity::Team(_)) && now.since(since) >= GIVEN_UP_AFTER;
-        Some(if given_up {
-            Fact::Undetermined(format!("{}, for ten minutes in which it answered about others", self.reason))
-        } else {
-            self.later(self.remaining(now).max(FIRST_WAIT_ALONE), false)
-        })
+    /// Whether a job was sent back after the last failure: it is the question whether the failure has ended.
+    fn is_tried_by(&self, demand: &Demand) -> bool {
+        demand.replayed && demand.sent_at > self.last
     }
+}
+
+/// Whether Slack may be asked about an entity.
+pub(in crate::existence) enum Gate {
+    /// It may.
+    Open,
+    /// It may, as a probe, unless something else is one: then this is the fact.
+    Probe(Fact),
+    /// It must not; this is the fact.
+    Closed(Fact),
 }
 
 /// A breaker that changed, its state after or before the change, and whether it is open now.
@@ -132,7 +142,7 @@ type BreakerChange = (Breaker, Failing, bool);
 #[derive(Default)]
 struct FailingTable {
     breakers: HashMap<Breaker, Failing>,
-    entities: HashMap<Entity, Failing>,
+    entities: HashMap<TeamId, HashMap<Entity, Failing>>,
 }
 
 impl FailingTable {
@@ -141,11 +151,7 @@ impl FailingTable {
         let [of_team, of_method] = Breaker::for_entity(entity);
         match answer {
             ExistenceAnswer::Found { .. } | ExistenceAnswer::Missing(_) => {
-                self.entities.remove(entity);
-                for other in self.entities_of(entity.team()) {
-                    // A time in the future comes from a clock that was set back.
-                    other.since = other.since.min(Some(now)).or(Some(now));
-                }
+                self.forget(entity);
                 self.close(of_team).into_iter().chain(self.close(of_method)).collect()
             }
             // A pause is an answer, but neither a failure nor the end of one.
@@ -159,13 +165,18 @@ impl FailingTable {
                 }
                 Vec::new()
             }
-            ExistenceAnswer::NotAllowed(why) => {
+            // No call is needed to know it.
+            ExistenceAnswer::Blocked(WaitCause::NoToken, _) => Vec::new(),
+            ExistenceAnswer::Blocked(cause @ WaitCause::Scope, why) => {
                 let closed = self.close(of_team).into_iter();
-                closed.chain(self.fail(of_method, entity, 1, why, now)).collect()
+                closed.chain(self.fail((of_method, *cause), entity, 1, why, now)).collect()
             }
-            ExistenceAnswer::Failed(why) if self.fails_alone(entity, why, now) => Vec::new(),
+            ExistenceAnswer::Blocked(cause, why) => {
+                self.fail((of_team, *cause), entity, 1, why, now).into_iter().collect()
+            }
             ExistenceAnswer::Failed(why) => {
-                self.fail(of_team, entity, FAILURES, why, now).into_iter().collect()
+                self.fail_alone(entity, why, now);
+                self.fail((of_method, WaitCause::Slack), entity, FAILURES, why, now).into_iter().collect()
             }
         }
     }
@@ -179,16 +190,16 @@ impl FailingTable {
     /// open it.
     fn fail(
         &mut self,
-        breaker: Breaker,
+        (breaker, cause): (Breaker, WaitCause),
         about: &Entity,
         threshold: usize,
         reason: &str,
         now: TimestampMs,
     ) -> Option<BreakerChange> {
-        if self.breakers.len() >= MAX_FAILING && !self.breakers.contains_key(&breaker) {
+        if self.breakers.len() >= MAX_BREAKERS && !self.breakers.contains_key(&breaker) {
             return None;
         }
-        let failing = self.breakers.entry(breaker.clone()).or_default();
+        let failing = self.breakers.entry(breaker.clone()).or_insert_with(|| Failing::new(cause));
         if failing.about.len() < threshold {
             failing.about.insert(about.clone());
         }
@@ -197,112 +208,113 @@ impl FailingTable {
         if if is_open { failing.probing_since.is_none() } else { failing.about.len() < threshold } {
             return None;
         }
+        failing.cause = cause;
         failing.since.get_or_insert(now);
         failing.wait_longer(now, reason, FIRST_WAIT);
-        let failing = failing.clone();
-        if !is_open && breaker.method.is_none() {
-            // Slack fails on different entities: the cause is not a single one.
-            self.entities_of(&breaker.team).for_each(|entity| entity.since = None);
-        }
-        Some((breaker, failing, true))
+        Some((breaker, failing.clone(), true))
     }
 
-    /// Records a failure of Slack on an entity; returns whether Slack answers about others.
-    fn fails_alone(&mut self, entity: &Entity, reason: &str, now: TimestampMs) -> bool {
-        self.entities.retain(|_, failing| now < failing.last.plus(FORGOTTEN_AFTER));
-        if self.entities.len() >= MAX_FAILING && !self.entities.contains_key(entity) {
-            return false;
+    /// Records a failure of Slack on an entity.
+    fn fail_alone(&mut self, entity: &Entity, reason: &str, now: TimestampMs) {
+        if self.entities.len() >= MAX_BREAKERS && !self.entities.contains_key(entity.team()) {
+            return;
         }
-        let failing = self.entities.entry(entity.clone()).or_default();
+        let of_team = self.entities.entry(entity.team().clone()).or_default();
+        if of_team.len() >= MAX_ENTITIES
+            && !of_team.contains_key(entity)
+            && let Some(oldest) =
+                of_team.iter().min_by_key(|(_, failing)| failing.last).map(|(entity, _)| entity.clone())
+        {
+            of_team.remove(&oldest);
+        }
+        let failing = of_team.entry(entity.clone()).or_insert_with(|| Failing::new(WaitCause::Slack));
         failing.wait_longer(now, reason, FIRST_WAIT_ALONE);
-        failing.since.is_some()
     }
 
-    /// The fact for a question about an entity with an open breaker, given its waiting time.
-    fn blocked_by_breaker(
-        &mut self,
-        entity: &Entity,
-        wait: impl Fn(&mut Failing) -> Option<Duration>,
-    ) -> Option<Fact> {
-        Breaker::for_entity(entity).into_iter().find_map(|breaker| {
-            let failing = self.breakers.get_mut(&breaker).filter(|failing| failing.since.is_some())?;
-            let after = wait(failing)?;
-            Some(failing.later(after, breaker.method.is_some()))
-        })
+    fn forget(&mut self, entity: &Entity) {
+        if let Some(of_team) = self.entities.get_mut(entity.team()) {
+            of_team.remove(entity);
+            if of_team.is_empty() {
+                self.entities.remove(entity.team());
+            }
+        }
     }
 
-    fn entities_of<'t>(&'t mut self, team: &'t TeamId) -> impl Iterator<Item = &'t mut Failing> {
-        self.entities.iter_mut().filter(move |(entity, _)| entity.team() == team).map(|(_, failing)| failing)
+    fn entity(&self, entity: &Entity) -> Option<&Failing> {
+        self.entities.get(entity.team())?.get(entity)
+    }
+
+    /// The open breakers of an entity.
+    fn open_breakers(&mut self, entity: &Entity) -> Vec<&mut Failing> {
+        let breakers = Breaker::for_entity(entity);
+        let open = |(breaker, failing): &(&Breaker, &mut Failing)| {
+            breakers.contains(breaker) && failing.since.is_some()
+        };
+        self.breakers.iter_mut().filter(open).map(|(_, failing)| failing).collect()
     }
 }
 
-/// The table and its reports: a log line when a breaker opens and one when it closes, and a row in between,
-/// because `annalist status` is another process.
+/// The table and its reports: a log line when a breaker opens and one when it closes.
 pub(in crate::existence) struct Failures {
-    archive: Arc<dyn Archive>,
     clock: SharedClock,
     table: Mutex<FailingTable>,
 }
 
 impl Failures {
-    pub(in crate::existence) fn new(archive: Arc<dyn Archive>, clock: SharedClock) -> Self {
-        Self { archive, clock, table: Mutex::default() }
+    pub(in crate::existence) fn new(clock: SharedClock) -> Self {
+        Self { clock, table: Mutex::default() }
     }
 
-    /// The reason why Slack must not be asked about this entity now, if there is one.
-    pub(in crate::existence) fn blocked(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
+    /// Whether Slack may be asked about this entity now. A job that was sent back after the last failure always
+    /// asks.
+    pub(in crate::existence) fn gate(&self, entity: &Entity, demand: &Demand) -> Gate {
         let now = self.clock.now();
         let mut table = self.table();
-        // A question about an entity that fails alone is no probe of Slack's state.
-        if let Some(failing) = table.entities.get(entity).filter(|failing| failing.since.is_some()) {
-            let must_wait = !failing.remaining(now).is_zero();
-            // A job that was replayed after the last failure is asked about again.
-            let is_newer_replay = demand.replayed && demand.sent_at > failing.last;
-            return failing.alone(entity, now).filter(|_| must_wait && !is_newer_replay);
+        let mut gate = Gate::Open;
+        for failing in table.open_breakers(entity) {
+            if failing.is_tried_by(demand) {
+                failing.probing_since = Some(now);
+            } else if failing.gate(now).is_some() {
+                return Gate::Closed(failing.blocked());
+            } else {
+                gate = Gate::Probe(failing.blocked());
+            }
         }
-        table.blocked_by_breaker(entity, |failing| failing.gate(now))
+        match table.entity(entity) {
+            Some(failing) if !failing.remaining(now).is_zero() && !failing.is_tried_by(demand) => {
+                Gate::Closed(failed(failing, now))
+            }
+            Some(_) | None => gate,
+        }
     }
 
     /// The same check for a question that has waited for its permit.
-    pub(in crate::existence) fn still_blocked(&self, entity: &Entity) -> Option<Fact> {
-        let now = self.clock.now();
-        self.table().blocked_by_breaker(entity, |failing| Some(failing.remaining(now).max(FIRST_WAIT)))
+    pub(in crate::existence) fn still_blocked(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
+        let mut table = self.table();
+        let mut open = table.open_breakers(entity).into_iter();
+        open.find(|failing| !failing.is_tried_by(demand)).map(|failing| failing.blocked())
     }
 
-    /// The current result of failures about this entity alone.
+    /// The current result of failures about this entity.
     pub(in crate::existence) fn entity_failure(&self, entity: &Entity) -> Option<Fact> {
-        self.table().entities.get(entity)?.alone(entity, self.clock.now())
+        Some(failed(self.table().entity(entity)?, self.clock.now()))
     }
 
     /// Records the answer to a question.
-    pub(in crate::existence) async fn note(&self, entity: &Entity, answer: &ExistenceAnswer) {
-        for change in self.breaker_changes(entity, answer) {
-            self.report(change).await;
-        }
-    }
-
-    fn breaker_changes(&self, entity: &Entity, answer: &ExistenceAnswer) -> Vec<BreakerChange> {
+    pub(in crate::existence) fn note(&self, entity: &Entity, answer: &ExistenceAnswer) {
         let mut table = self.table();
-        let breaker_changes = table.note(entity, answer, self.clock.now());
+        let changes = table.note(entity, answer, self.clock.now());
         let open = table.breakers.values().filter(|failing| failing.since.is_some()).count();
+        drop(table);
         gauge!(EXISTENCE_BREAKERS).set(f64::from(u32::try_from(open).unwrap_or(u32::MAX)));
-        breaker_changes
-    }
-
-    async fn report(&self, (breaker, failing, is_open): BreakerChange) {
-        let (team, method, reason) = (&breaker.team, breaker.method.map(Method::name), &failing.reason);
-        let stored = if is_open {
-            if failing.wait == FIRST_WAIT {
-                tracing::warn!(%team, method, reason, "the existence check waits: events stay on the queue until Slack answers");
+        for (Breaker { team, method }, failing, is_open) in changes {
+            let (method, reason) = (method.map(Method::name), &failing.reason);
+            if !is_open {
+                let seconds = failing.since.map(|since| self.clock.now().since(since).as_secs());
+                tracing::info!(%team, method, seconds, "Slack answers the existence check again");
+            } else if failing.wait == FIRST_WAIT {
+                tracing::warn!(%team, method, reason, "the existence check cannot ask Slack: events wait aside until it answers");
             }
-            breaker_rows::write(&*self.archive, &breaker, &failing).await
-        } else {
-            let seconds = failing.since.map(|since| self.clock.now().since(since).as_secs());
-            tracing::info!(%team, method, seconds, "Slack answers the existence check again");
-            breaker_rows::remove(&*self.archive, &breaker).await
-        };
-        if let Err(error) = stored {
-            tracing::warn!(%team, %error, "failed to store the existence-check state; `annalist status` may be out of date");
         }
     }
 
@@ -310,6 +322,10 @@ impl Failures {
         // Each change leaves a valid table.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn failed(failing: &Failing, now: TimestampMs) -> Fact {
+    Fact::Failed { after: failing.remaining(now).max(FIRST_WAIT_ALONE), why: failing.reason.clone() }
 }
 
 #[cfg(test)]
@@ -334,7 +350,8 @@ mod tests {
         /// The wait from then on, if this failure changes it.
         fn failed(&mut self, now: TimestampMs, user: usize) -> Option<Duration> {
             let user = Entity::User(self.breaker.team.clone(), UserId::parse(&format!("U{user}")).unwrap());
-            let change = self.table.fail(self.breaker.clone(), &user, self.threshold, "down", now);
+            let breaker = (self.breaker.clone(), WaitCause::Slack);
+            let change = self.table.fail(breaker, &user, self.threshold, "down", now);
             change.map(|(_, failing, _)| failing.wait)
         }
 
@@ -414,15 +431,35 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_that_fails_alone_is_given_up_after_ten_minutes_even_if_the_clock_is_set_back() {
+    fn another_method_that_answers_closes_no_breaker() {
         let mut table = FailingTable::default();
         let team = TeamId::parse("T1").unwrap();
-        let user = Entity::User(team.clone(), UserId::parse("U1").unwrap());
-        for ms in [3 * 3_600_000, 0, 600_000] {
-            table.note(&user, &ExistenceAnswer::Failed("down".into()), at(ms));
-            table.note(&Entity::Team(team.clone()), &ExistenceAnswer::Found { reach: None }, at(ms));
+        let user = |number: usize| Entity::User(team.clone(), UserId::parse(&format!("U{number}")).unwrap());
+        let found = ExistenceAnswer::Found { reach: None };
+        for number in 1..=FAILURES {
+            table.note(&user(number), &ExistenceAnswer::Failed("down".into()), at(0));
+            table.note(&Entity::Team(team.clone()), &found, at(0));
         }
-        assert!(matches!(table.entities[&user].alone(&user, at(600_000)), Some(Fact::Undetermined(_))));
+        assert_eq!(table.open_breakers(&user(9)).len(), 1);
+        assert!(table.open_breakers(&Entity::Team(team.clone())).is_empty());
+        table.note(&user(1), &found, at(0));
+        assert!(table.open_breakers(&user(9)).is_empty());
+    }
+
+    #[test]
+    fn the_waits_of_an_entity_grow_and_a_workspace_has_a_limit_of_entities() {
+        let mut table = FailingTable::default();
+        let team = TeamId::parse("T1").unwrap();
+        let user = |number: i64| Entity::User(team.clone(), UserId::parse(&format!("U{number}")).unwrap());
+        for wait_s in [1, 2, 4, 8, 16, 32, 60, 60] {
+            table.fail_alone(&user(0), "down", at(0));
+            assert_eq!(table.entity(&user(0)).unwrap().wait, Duration::from_secs(wait_s));
+        }
+        for number in 1..=200 {
+            table.fail_alone(&user(number), "down", at(number));
+        }
+        assert_eq!(table.entities[&team].len(), MAX_ENTITIES);
+        assert!(table.entity(&user(100)).is_none() && table.entity(&user(101)).is_some());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ports::clock::{SharedClock, TimestampMs};
 use slack::ids::TeamId;
 use slack_api::Method;
 
-use super::ask::{NO_GROUPS, NO_TOKEN};
+use super::ask::NO_GROUPS;
 use crate::existence::entities::Entity;
 
 /// This number of missing entities within [`WINDOW`] is a flood. Slack answers a hundred questions a minute;
@@ -41,10 +41,9 @@ impl Floods {
         Self { clock, counts: Mutex::default() }
     }
 
-    /// Records that Slack does not know an entity. Entities that Slack only hides, or has no token for, are
-    /// no sign of a flood.
+    /// Records that Slack does not know an entity. Entities that Slack only hides are no sign of a flood.
     pub(in crate::existence) fn note_missing(&self, entity: &Entity, code: &str) {
-        if code == NO_TOKEN || code == NO_GROUPS {
+        if code == NO_GROUPS {
             return;
         }
         let now = self.clock.now();
@@ -95,11 +94,11 @@ mod tests {
         let floods = Floods::new(clock.clone());
         for _ in 1..FLOOD_FROM {
             floods.note_missing(&user("T1"), "user_not_found");
-            floods.note_missing(&user("T2"), NO_TOKEN);
+            floods.note_missing(&user("T2"), NO_GROUPS);
         }
         assert!(!floods.is_flooded(&user("T1")));
         floods.note_missing(&user("T1"), "user_not_found");
-        floods.note_missing(&user("T2"), NO_TOKEN);
+        floods.note_missing(&user("T2"), NO_GROUPS);
         assert!(floods.is_flooded(&user("T1")) && !floods.is_flooded(&user("T2")));
         clock.advance(WINDOW);
         assert!(!floods.is_flooded(&user("T1")));

@@ -3,11 +3,10 @@
 //!
 //! * [`ask`] makes one call, and [`lists`] reads the pages of a list.
 //! * [`single_flight`] merges concurrent questions about one entity into one call.
-//! * [`failing`] holds back calls while Slack does not answer, and calls about entities it keeps failing on
-//!   while it answers about others; [`floods`] holds back calls that would delay all others.
+//! * [`failing`] holds back calls while Slack does not answer, or refuses the token, and calls about entities it
+//!   keeps failing on; [`floods`] holds back calls that would delay all others.
 
 mod ask;
-mod breaker_rows;
 mod failing;
 mod floods;
 mod lists;
@@ -28,13 +27,14 @@ use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_undetermined};
 use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, UnseenChannels};
 
+use crate::failure::JobFailure;
 use crate::marks::note_visibility_if_kept;
+use crate::quarantine::aside::is_tried_aside;
 
 use ask::{ExistenceAnswer, NO_GROUPS, NOT_LISTED, ShownFacts};
 
-pub(super) use ask::NO_TOKEN;
-pub use breaker_rows::{Waiting, read_waiting};
 pub(super) use failing::Failures;
+use failing::Gate;
 pub(super) use floods::Floods;
 pub(super) use lists::List;
 pub(super) use single_flight::{PendingAnswer, SingleFlight};
@@ -59,7 +59,7 @@ impl ExistenceCheck {
         for (entity, demand) in unknown {
             if let Some(answer) = self.0.questions.pending(&entity) {
                 pending.push((entity, answer));
-            } else if let Some(fact) = self.known_or_blocked(&entity, &demand) {
+            } else if let Some(fact) = self.known_or_blocked(&entity, &demand).await {
                 facts.push((entity, fact));
             } else {
                 to_ask.insert(entity, demand);
@@ -83,7 +83,6 @@ impl ExistenceCheck {
             let fact = answer.unwrap_or_else(|| Fact::Later {
                 after: SOON,
                 why: format!("Slack has not answered yet whether {entity} exists"),
-                not_allowed: false,
             });
             (entity, fact)
         });
@@ -93,14 +92,23 @@ impl ExistenceCheck {
 
     /// The cached answer about an entity without a pending question, or the reason why Slack cannot be asked
     /// now.
-    fn known_or_blocked(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
+    async fn known_or_blocked(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         // A question that was answered in the meantime stored its answer before it was removed.
         match self.0.known.answer(entity, demand) {
             Some(Knowledge::Found { reach: None, .. }) if matches!(entity, Entity::Channel(..)) => {}
             Some(known) => return Some(known.into()),
             None => {}
         }
-        self.0.failures.blocked(entity, demand)
+        match self.0.failures.gate(entity, demand) {
+            Gate::Open => None,
+            Gate::Closed(fact) => Some(fact),
+            Gate::Probe(fact) => {
+                // While jobs wait aside, one of them is the question, for all processes together.
+                let is_asked =
+                    is_tried_aside(&*self.0.parts.archive, entity.team(), self.0.parts.clock.now());
+                is_asked.await.then_some(fact)
+            }
+        }
     }
 
     async fn answer(&self, entity: &Entity, list: Option<PendingAnswer<()>>, demand: &Demand) -> Fact {
@@ -111,7 +119,7 @@ impl ExistenceCheck {
                 return Fact::Found { reach };
             }
         }
-        let _permit = match self.permit(entity).await {
+        let _permit = match self.permit(entity, demand).await {
             Ok(permit) => permit,
             Err(later) => return later,
         };
@@ -139,31 +147,31 @@ impl ExistenceCheck {
                 self.0.known.missing(entity.clone(), code);
                 self.0.floods.note_missing(entity, code);
             }
-            ExistenceAnswer::Paused(..) | ExistenceAnswer::NotAllowed(_) | ExistenceAnswer::Failed(_) => {}
+            ExistenceAnswer::Paused(..) | ExistenceAnswer::Blocked(..) | ExistenceAnswer::Failed(_) => {}
         }
-        self.0.failures.note(entity, &answer).await;
+        self.0.failures.note(entity, &answer);
         match answer {
             ExistenceAnswer::Found { reach } => Fact::Found { reach },
             ExistenceAnswer::Missing(code) => Fact::Missing(code),
-            ExistenceAnswer::Paused(after, why) => Fact::Later { after, why, not_allowed: false },
-            ExistenceAnswer::NotAllowed(why) => Fact::Later { after: SOON, why, not_allowed: true },
+            ExistenceAnswer::Paused(after, why) => Fact::Later { after, why },
+            ExistenceAnswer::Blocked(cause, why) => Fact::Blocked { cause, why },
             ExistenceAnswer::Failed(why) => {
-                let stuck = self.0.failures.entity_failure(entity);
-                stuck.unwrap_or(Fact::Later { after: SOON, why, not_allowed: false })
+                let failing = self.0.failures.entity_failure(entity);
+                failing.unwrap_or(Fact::Failed { after: SOON, why })
             }
         }
     }
 
     /// Waits for a permit, which limits concurrent questions. If Slack has stopped answering meanwhile,
     /// returns that as the fact.
-    async fn permit(&self, entity: &Entity) -> Result<Option<SemaphorePermit<'_>>, Fact> {
+    async fn permit(&self, entity: &Entity, demand: &Demand) -> Result<Option<SemaphorePermit<'_>>, Fact> {
         let Some(limit) = self.0.limits.get(&entity.method()) else { return Ok(None) };
         if let Ok(permit) = limit.try_acquire() {
             return Ok(Some(permit));
         }
         // The semaphore is never closed.
         let permit = limit.acquire().await.ok();
-        self.0.failures.still_blocked(entity).map_or(Ok(permit), Err)
+        self.0.failures.still_blocked(entity, demand).map_or(Ok(permit), Err)
     }
 
     /// The fact about an entity during a flood, in which most entities do not exist; `None` if Slack is asked
@@ -191,7 +199,7 @@ impl ExistenceCheck {
             },
             PeopleList::Unread => "Slack's list of people could not be read".to_owned(),
         };
-        Some(Fact::Later { after: SOON, why, not_allowed: false })
+        Some(Fact::Later { after: SOON, why })
     }
 
     /// Reads the lists of workspaces with many unknown entities.
@@ -223,11 +231,12 @@ fn list_of(entity: &Entity) -> Option<List> {
 }
 
 impl ExistenceCheck {
-    /// Asks for the visibility of these channels, within the time limit of a batch.
+    /// Asks for the visibility of these channels, within the time limit of a batch. The error is the
+    /// reason why a channel's events have to wait longer than for an answer.
     pub(crate) async fn look_up_visibility(
         &self,
         channels: UnseenChannels,
-    ) -> HashMap<(TeamId, ChannelId), ChannelVisibility> {
+    ) -> HashMap<(TeamId, ChannelId), Result<ChannelVisibility, JobFailure>> {
         let question = |((team, channel), (sent_at, replayed))| {
             (Entity::Channel(team, channel), Demand { sent_at, replayed, newborn: false, former: false })
         };
@@ -242,14 +251,16 @@ impl ExistenceCheck {
     }
 }
 
-fn sight(channel: &Entity, fact: Fact) -> ChannelVisibility {
-    match fact {
+fn sight(channel: &Entity, fact: Fact) -> Result<ChannelVisibility, JobFailure> {
+    Ok(match fact {
         Fact::Found { reach: Some(reach) } if reach.private => ChannelVisibility::Private,
         Fact::Found { reach: Some(_) } => ChannelVisibility::Public,
+        Fact::Blocked { cause, why } => return Err(JobFailure::Waits(cause, why)),
+        Fact::Failed { after, why } => return Err(JobFailure::SlackFailed(why, Some(after))),
         Fact::Found { reach: None } | Fact::Later { .. } => ChannelVisibility::Later,
         // The app may not see the channel: it is private.
         Fact::Missing(code) if code == NO_GROUPS => ChannelVisibility::Private,
         Fact::Missing(code) => ChannelVisibility::Unknown(why_missing(channel, &code)),
         Fact::Undetermined(why) => ChannelVisibility::Unknown(why_undetermined(channel, &why)),
-    }
+    })
 }

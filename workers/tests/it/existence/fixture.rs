@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ports::archive::{Archive, Item};
 use ports::clock::{ManualClock, TimestampMs};
+use ports::queue::waiting::WaitCause;
 use process::config::existence::ExistenceMode;
 use serde_json::{Value, json};
 use slack_api::{Tokens, WebApi};
@@ -127,10 +128,22 @@ pub(super) fn created(channel: &str) -> Value {
 pub(super) fn reason(outcome: &JobOutcome) -> &str {
     match outcome {
         JobOutcome::Quarantine(reason) => reason,
-        JobOutcome::Done | JobOutcome::Retry(_) => panic!("{outcome:?} is no quarantine"),
+        JobOutcome::Done | JobOutcome::Retry(_) | JobOutcome::Wait(..) => {
+            panic!("{outcome:?} is no quarantine")
+        }
     }
 }
 
 pub(super) fn waits(outcome: &JobOutcome) -> bool {
-    matches!(outcome, JobOutcome::Retry(_))
+    matches!(outcome, JobOutcome::Retry(_) | JobOutcome::Wait(..))
+}
+
+/// Why an event is set aside.
+pub(super) fn aside(outcome: &JobOutcome) -> (WaitCause, &str) {
+    match outcome {
+        JobOutcome::Wait(cause, reason) => (*cause, reason),
+        JobOutcome::Done | JobOutcome::Retry(_) | JobOutcome::Quarantine(_) => {
+            panic!("{outcome:?} is not set aside")
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ports::clock::TimestampMs;
 use ports::queue::Delivery;
+use ports::queue::waiting::WaitCause;
 use serde_json::{Value, json};
 use slack_api::{BotToken, Tokens};
 use testkit::corpus::{TEAM, event};
@@ -12,7 +13,8 @@ use testkit::fake_slack::{self, FakeWorkspace, START_S, tokens};
 use workers::runtime::{JobOutcome, Worker};
 
 use super::fixture::{
-    CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, channel_event, created, jobs, message, reason, waits,
+    CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, aside, channel_event, created, jobs, message, reason,
+    waits,
 };
 use testkit::deliveries::delivery;
 
@@ -60,17 +62,18 @@ async fn an_event_of_an_invented_person_bot_or_channel_is_quarantined_and_writes
 }
 
 #[tokio::test]
-async fn an_event_of_an_invented_workspace_is_quarantined_and_says_how_to_add_it() {
+async fn an_event_of_an_invented_workspace_is_set_aside_and_says_how_to_add_it() {
     for tokens in [fake_slack::one_token(TOKEN), tokens(&[(TEAM, TOKEN)])] {
         let fixture = ExistenceCheckFixture::with(None, tokens).await;
         let body = event::envelope("T0NOWHERE", "Ev1", &message(CHANNEL, USER, TS));
         let outcomes = fixture.writer.handle(&[delivery(&body)]).await;
-        let why = reason(&outcomes[0]);
+        let (cause, why) = aside(&outcomes[0]);
         assert!(why.contains("T0NOWHERE") && why.contains("SLACK_BOT_TOKENS_FILE"), "{why}");
+        assert!(matches!(cause, WaitCause::NoToken | WaitCause::Token), "{cause}");
         let minute = json!({ "type": "app_rate_limited", "team_id": "T0NOWHERE",
             "minute_rate_limited": 1_700_000_040, "api_app_id": "A1" });
         let outcomes = fixture.indexer.handle(&[delivery(&minute.to_string())]).await;
-        assert!(reason(&outcomes[0]).contains("T0NOWHERE"));
+        assert!(aside(&outcomes[0]).1.contains("T0NOWHERE"));
         assert_eq!(fixture.rows(), []);
     }
 }
@@ -271,6 +274,7 @@ async fn a_token_of_another_workspace_confirms_nothing() {
     let fixture = ExistenceCheckFixture::with(None, tokens).await;
     fixture.slack.set_workspace("xoxb-2", FakeWorkspace::new("T2"));
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
-    assert!(reason(&outcomes[0]).contains(TEAM));
+    let (cause, why) = aside(&outcomes[0]);
+    assert!(cause == WaitCause::NoToken && why.contains(TEAM), "{cause}: {why}");
     assert_eq!(fixture.rows(), []);
 }

@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant};
 
 use ports::archive::Item;
-use ports::clock::Clock;
+use ports::queue::waiting::WaitCause;
 use serde_json::json;
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, SlackAnswer, refusal};
-use workers::existence::read_waiting;
 use workers::runtime::{JobOutcome, JobRetry};
 
-use super::fixture::{CHANNEL, ExistenceCheckFixture, TS, USER, message, reason, waits};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TS, USER, aside, message, reason, waits};
 
 const METHODS: [&str; 3] = ["team.info", "users.info", "conversations.info"];
 
@@ -25,7 +24,7 @@ fn all_answer(slack: &FakeSlack, calls: usize, answer: &SlackAnswer) {
 fn wait(outcome: &JobOutcome) -> (&str, Duration) {
     match outcome {
         JobOutcome::Retry(JobRetry { reason, after: Some(after) }) => (reason.as_str(), *after),
-        JobOutcome::Retry(_) | JobOutcome::Done | JobOutcome::Quarantine(_) => {
+        JobOutcome::Retry(_) | JobOutcome::Wait(..) | JobOutcome::Done | JobOutcome::Quarantine(_) => {
             panic!("{outcome:?} does not say until when")
         }
     }
@@ -81,33 +80,20 @@ async fn a_slow_response_delays_a_batch_briefly_and_then_only_its_group() {
 }
 
 #[tokio::test]
-async fn an_unreachable_slack_opens_the_breaker_which_is_visible_and_closes_again() {
+async fn a_refused_token_opens_the_breaker_at_once_and_it_closes_again() {
     let fixture = ExistenceCheckFixture::new().await;
-    all_answer(&fixture.slack, 1, &SlackAnswer::new(503));
+    all_answer(&fixture.slack, 1, &refusal("token_revoked"));
     let events = [message(CHANNEL, USER, TS)];
-    assert!(waits(&fixture.write(&events).await[0]));
-    let breakers = read_waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
-    assert_eq!((breakers.len(), breakers[0].method.as_deref()), (1, None), "{breakers:?}");
-    assert!(breakers[0].reason.contains("503"), "{breakers:?}");
-
-    // While the breaker is open, no call is made, and the outcome has the remaining time.
-    let calls = fixture.lookup_calls();
     let outcomes = fixture.write(&events).await;
-    assert_eq!(wait(&outcomes[0]).1, Duration::from_secs(2));
+    let (cause, why) = aside(&outcomes[0]);
+    assert!(cause == WaitCause::Token && why.contains("token_revoked"), "{why}");
+
+    // While the breaker is open, no call is made.
+    let calls = fixture.lookup_calls();
+    assert_eq!(aside(&fixture.write(&events).await[0]).0, WaitCause::Token);
     assert_eq!(fixture.lookup_calls(), calls);
 
-    // One probe, which fails: the wait doubles.
-    all_answer(&fixture.slack, 1, &SlackAnswer::new(503));
-    fixture.clock.advance(Duration::from_secs(2));
-    assert!(waits(&fixture.write(&events).await[0]));
-    assert_eq!(fixture.lookup_calls(), calls + 1);
-    assert_eq!(wait(&fixture.write(&events).await[0]).1, Duration::from_secs(4));
-
-    // The row of a process that has ended expires.
-    let later = fixture.clock.now().plus(Duration::from_secs(60));
-    assert_eq!(read_waiting(&*fixture.archive, later).await.unwrap(), []);
-
-    // Slack works again; two planned failures are left for probes.
+    // One probe for each wait, which doubles if it fails. Then Slack accepts the token.
     let mut outcomes = Vec::new();
     for _ in 0..6 {
         fixture.clock.advance(Duration::from_secs(60));
@@ -118,8 +104,6 @@ async fn an_unreachable_slack_opens_the_breaker_which_is_visible_and_closes_agai
         assert!(waits(&outcomes[0]), "{outcomes:?}");
     }
     assert_eq!(outcomes, [JobOutcome::Done]);
-    assert_eq!(read_waiting(&*fixture.archive, fixture.clock.now()).await.unwrap(), []);
-    assert!(!fixture.archive.items().iter().any(|row| row.key.item_id == "meta#existence"));
 }
 
 #[tokio::test]
@@ -159,10 +143,9 @@ async fn a_missing_scope_makes_events_wait_and_is_named_in_the_reason() {
         json!({ "ok": false, "error": "missing_scope", "needed": "users:read", "provided": "" }),
     );
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
-    let (why, _) = wait(&outcomes[0]);
+    let (cause, why) = aside(&outcomes[0]);
     assert!(why.contains("users:read") && why.contains("OAuth & Permissions"), "{why}");
-    let breakers = read_waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
-    assert_eq!(breakers[0].method.as_deref(), Some("users.info"));
+    assert_eq!(cause, WaitCause::Scope);
     // Events without a person continue.
     let emoji = event::emoji_added("party", "https://emoji.slack-edge.com/T1/party/1.png", TS);
     assert_eq!(fixture.write(&[emoji]).await, [JobOutcome::Done]);

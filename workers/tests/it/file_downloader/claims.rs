@@ -60,7 +60,7 @@ async fn concurrent_downloaders_of_a_file_request_it_once() {
                 JobOutcome::Retry(retry) => {
                     assert_eq!(retry.after, Some(Duration::from_secs(30)), "{retry:?}")
                 }
-                JobOutcome::Quarantine(reason) => panic!("{reason}"),
+                JobOutcome::Wait(_, reason) | JobOutcome::Quarantine(reason) => panic!("{reason}"),
             }
         }
         for job in &jobs {

@@ -133,7 +133,7 @@ async fn a_replayed_job_updates_the_messages_that_it_could_not_update_before() {
     assert_eq!(poor.row("F01").await["state"], "held");
     assert_eq!(poor.in_channel("C02").await["files_verdict"], json!({ "F01": "pending" }));
 
-    let origin = Some(Origin { sent_at_ms: 1, message_id: "first".into() });
+    let origin = Some(Origin { sent_at_ms: 1, message_id: "first".into(), trips: 0, trial: None });
     let body = Job { origin, ..Job::decode(&job.body).unwrap() }.encode().unwrap();
     assert_eq!(poor.handle(&Delivery { body, ..job }).await, JobOutcome::Done);
     for channel in ["C01", "C02"] {

@@ -158,7 +158,7 @@ impl DownloaderFixture {
             match self.handle(&Delivery { receive_count, ..job.clone() }).await {
                 JobOutcome::Done => return,
                 JobOutcome::Retry(retry) => self.clock.advance(retry.after.unwrap_or_default()),
-                quarantined @ JobOutcome::Quarantine(_) => panic!("{quarantined:?}"),
+                other @ (JobOutcome::Quarantine(_) | JobOutcome::Wait(..)) => panic!("{other:?}"),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ports::queue::Delivery;
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
@@ -139,7 +140,7 @@ async fn an_edited_snippet_is_fetched_in_its_current_version() {
 }
 
 #[tokio::test]
-async fn a_429_pauses_all_downloads_and_is_not_a_failure() {
+async fn a_429_postpones_the_workspaces_downloads_and_is_not_a_try() {
     let slack = slack().await;
     let busy = ResponseTemplate::new(429).insert_header("retry-after", "1");
     Mock::given(method("GET"))
@@ -157,26 +158,23 @@ async fn a_429_pauses_all_downloads_and_is_not_a_failure() {
     let first = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     let second = fixture.share("C02", &fixture.file("F02", json!({}))).await;
 
-    let requested = async {
-        while downloads(&slack).await.is_empty() {
-            tokio::task::yield_now().await;
-        }
+    let postponement = async |job| match fixture.handle(job).await {
+        JobOutcome::Retry(retry) => retry.after.unwrap(),
+        done @ (JobOutcome::Done | JobOutcome::Quarantine(_)) => panic!("{done:?}"),
     };
+    assert_eq!(postponement(&first).await, Duration::from_secs(1));
+    assert!(postponement(&second).await <= Duration::from_secs(1));
+    assert_eq!(downloads(&slack).await.len(), 1, "the second file was not requested");
+    // It is the only workspace, so its jobs stay on the queue until the pause ends.
     let began = Instant::now();
-    let both = async {
-        requested.await;
-        // The worker pauses once the response arrives.
-        while futures_util::poll!(std::pin::pin!(workers::runtime::Worker::permit(&*fixture.worker)))
-            .is_ready()
-        {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(fixture.handle(&second).await, JobOutcome::Done);
-        began.elapsed()
-    };
-    let (outcome, second_took) = tokio::join!(fixture.handle(&first), both);
-    assert_eq!(outcome, JobOutcome::Done);
-    assert!(second_took >= Duration::from_millis(900), "the other file waited as well: {second_took:?}");
+    workers::runtime::Worker::permit(&*fixture.worker).await;
+    assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
+    for job in [first, second] {
+        let again = Delivery { receive_count: 2, ..job };
+        assert_eq!(fixture.handle(&again).await, JobOutcome::Done);
+    }
+    let requests = slack.received_requests().await.unwrap();
+    assert!(requests.iter().all(|request| !request.url.path().contains("files.info")), "no try failed");
     assert_eq!(fixture.row("F01").await["state"], "held");
     assert_eq!(fixture.row("F02").await["state"], "held");
 }

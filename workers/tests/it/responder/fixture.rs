@@ -279,6 +279,12 @@ impl ResponderFixture {
         match outcome {
             JobOutcome::Done => {}
             JobOutcome::Quarantine(reason) => self.quarantined.lock().unwrap().push(reason),
+            // The runtime tries it again about as soon.
+            JobOutcome::Wait(..) => {
+                let entry = [(job.receipt.clone(), Duration::from_secs(5))];
+                self.queue.change_visibility(queue.into(), &entry).await;
+                return;
+            }
             JobOutcome::Retry(retry) => {
                 let after = retry.after.unwrap_or(Duration::from_secs(1));
                 self.queue.change_visibility(queue.into(), &[(job.receipt.clone(), after)]).await;

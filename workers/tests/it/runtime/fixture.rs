@@ -140,7 +140,7 @@ impl RuntimeFixture {
     pub(super) fn faulty(queue: FaultPlan, archive: FaultPlan) -> Self {
         let clock = virtual_clock(START);
         let memory = Arc::new(MemoryArchive::new());
-        let memory_queue = Arc::new(MemoryQueue::new(Arc::clone(&clock)));
+        let memory_queue = Arc::new(MemoryQueue::on_virtual_time(Arc::clone(&clock)));
         Self {
             queue: Arc::new(FaultyQueue::new(memory_queue.clone(), queue)),
             archive: Arc::new(FaultyArchive::new(memory.clone(), archive)),
@@ -188,6 +188,10 @@ impl RuntimeFixture {
     /// The number of attempt markers, which jobs that run alone have.
     pub(super) fn marks(&self) -> usize {
         self.memory.items().iter().filter(|item| item.key.item_id.contains("attempts")).count()
+    }
+
+    pub(super) async fn quarantined_reasons(&self) -> Vec<String> {
+        quarantine::list(&*self.memory).await.unwrap().into_iter().map(|job| job.reason).collect()
     }
 
     pub(super) async fn quarantined(&self) -> Vec<(String, String)> {

@@ -7,6 +7,7 @@ mod fixture;
 mod invocation_queue;
 #[cfg(feature = "aws")]
 mod permits;
+mod waiting;
 
 use std::time::Duration;
 

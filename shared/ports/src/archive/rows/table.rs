@@ -169,13 +169,19 @@ rows_table! {
     QUARANTINED = quarantined in quarantine: "A job in quarantine.", "all workers",
         TRANSIENT.erased_with(Eraser("if the job carries erased content")),
         "quarantine#{queue}" (queue: QueueName) / "{position}" (position: &str);
+    WAITING_JOB = waiting_job in waiting: "A job that waits for something outside Annalist.",
+        "message-writer, channel-indexer, file-downloader",
+        TRANSIENT.erased_with(Eraser("if the job carries erased content")),
+        "waiting#{queue}#{team}" (queue: QueueName, team: &TeamId) / "{position}" (position: &str);
+    WAITING_STATE = waiting in waiting_states: "The state of a workspace's jobs of a queue that wait.",
+        "message-writer, channel-indexer, file-downloader", TRANSIENT,
+        "meta#waiting" () / "{queue}#{team}" (queue: QueueName, team: &TeamId);
     QUARANTINE_SIZE = quarantine_size: "How much was kept in quarantine in the last days.", "all workers", KEPT,
         "meta#quarantine" () / "kept" ();
     ATTEMPTS = attempts: "The attempts at a message of a queue.", "all workers", TRANSIENT,
         "meta#attempts#{queue}" (queue: QueueRef) / "{message}" (message: &MessageId);
-    EXISTENCE_BREAKER = existence_breaker in existence_breakers:
-        "The circuit breaker of an existence check that waits for Slack; `scope` is a workspace, or a workspace and a method.",
-        "message-writer, channel-indexer", TRANSIENT,
+    EXISTENCE_BREAKER = existence_breaker: "A circuit breaker of the existence check.",
+        "earlier versions", TRANSIENT,
         "meta#existence" () / "{scope}" (scope: &str);
 
     ROLLUP_DUE = rollup_due in rollups_due: "A record that a channel's day must be counted.",
