@@ -133,9 +133,9 @@ const POLL_S: u64 = 20;
 const HOURS: f64 = 730.0;
 const GB_SECONDS_OF_A_SYNC: f64 = 60.0 * 0.5;
 /// The number of alarms by default.
-pub const ALARMS: f64 = 3.0;
+pub const ALARMS: f64 = 6.0;
 /// The number of metrics by default, those of [`aws_template::summary::SUMMARY`].
-pub const METRICS: f64 = 5.0;
+pub const METRICS: f64 = 6.0;
 
 /// The workers whose functions are woken by queues, without those of the responder, which exist only if it is
 /// on.

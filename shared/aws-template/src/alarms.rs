@@ -1,6 +1,6 @@
 //! Alarms for conditions that need a person. Each description says what to do.
 //!
-//! An alarm costs $0.10 a month, so by default there are only those that detect a silent loss of events; the
+//! An alarm costs $0.10 a month for each metric, so by default there are only those that detect a silent loss of events; the
 //! others exist if the parameter `AlarmSet` is `all`. <https://aws.amazon.com/cloudwatch/pricing/>
 
 use std::time::Duration;
@@ -10,12 +10,14 @@ use serde_json::{Map, Value, json};
 use super::functions::TemplateFunction;
 use super::parameters::{
     self, ALL_ALARMS, ALL_ALARMS_AND_ANSWERS, ALL_ALARMS_AND_BOT_TOKEN, ANSWERS, HAS_ALARM_EMAIL,
+    SILENCE_HOURS, WATCHES_SILENCE,
 };
-use super::{Resources, attribute_of, logical_id, queues, reference};
+use super::{Resources, attribute_of, logical_id, queues, reference, tables};
 use crate::names::Names;
 use crate::permissions::PermittedPart;
 use crate::summary::{INSTALLATION, NAMESPACE, QUARANTINED};
-use ports::queue::topology::{QueueRole, QueueSpec};
+use ports::metrics::WAITING_OLDEST;
+use ports::queue::topology::{QueueRole, QueueSpec, TableRole};
 use ports::queue::{QueueName, QueueRef};
 use ports::workers::{WORKERS, WorkerSpec};
 
@@ -29,6 +31,10 @@ const HOUR: u32 = 3600;
 /// A message that waits longer than this has a problem that does not resolve itself: a backoff is at most
 /// five minutes, and a file may take fifteen.
 const OLD: Duration = Duration::from_secs(30 * 60);
+
+/// A job that is set aside for longer than this needs a person: a token that was refused in the evening has
+/// its alarm before the next morning is over.
+const WAITS_LONG: Duration = Duration::from_secs(6 * 3_600);
 
 /// An alarm on a metric above a threshold.
 struct Alarm {
@@ -59,7 +65,12 @@ pub(super) fn resources(names: &Names, functions: &[TemplateFunction]) -> Resour
     });
     let alarms = queue_alarms().into_iter().chain([quarantine_alarm(names)]).chain(ingest_alarms());
     let alarms = alarms.chain(function_alarms(functions));
+    let alarms = alarms.chain([waiting_alarm(names)]);
     let alarms = alarms.map(|alarm| (alarm.id.clone(), alarm.resource(names)));
+    let alarms = alarms.chain([
+        ("IngestSilent".to_owned(), silence_alarm(names)),
+        ("ClaimsFailing".to_owned(), claims_alarm(names)),
+    ]);
     [(TOPIC.to_owned(), topic), ("AlarmsByEmail".to_owned(), subscription)]
         .into_iter()
         .chain(alarms)
@@ -128,8 +139,101 @@ fn quarantine_alarm(names: &Names) -> Alarm {
     }
 }
 
+/// Jobs that wait for something outside Annalist go on by themselves, but only once a person has set it right.
+fn waiting_alarm(names: &Names) -> Alarm {
+    Alarm {
+        id: "WaitingLong".to_owned(),
+        name: "waiting-long".to_owned(),
+        what_to_do: format!(
+            "Jobs have been set aside for more than {} hours, such as for a token that Slack refuses. Nothing is lost. Run:              annalist doctor",
+            WAITS_LONG.as_secs() / 3_600
+        ),
+        metric: (NAMESPACE, WAITING_OLDEST),
+        dimensions: vec![(INSTALLATION, names.prefix().into())],
+        statistic: "Maximum",
+        threshold: WAITS_LONG.as_secs(),
+        // An idle worker reports only once an hour.
+        period_s: HOUR,
+        breaching_periods: 1,
+        condition: None,
+    }
+}
+
+/// Slack's requests do not arrive: nothing else shows that, since a request that does not arrive leaves no
+/// trace. It is the only alarm on a metric below a threshold.
+fn silence_alarm(names: &Names) -> Value {
+    let mut alarm = json!({
+        "Type": "AWS::CloudWatch::Alarm",
+        "Properties": {
+            "AlarmName": format!("{}-ingest-silent", names.prefix()),
+            "AlarmDescription": format!(
+                "Slack has sent nothing for {SILENCE_HOURS} hours. Check the Request URL under Event Subscriptions of the Slack                  app; annalist doctor names the next step. In a quiet workspace, raise {SILENCE_HOURS}."
+            ),
+            "Namespace": "AWS/Lambda",
+            "MetricName": "Invocations",
+            "Dimensions": [{ "Name": "FunctionName", "Value": reference(&logical_id(PermittedPart::Ingest.label())) }],
+            "Statistic": "Sum",
+            "Period": HOUR,
+            "EvaluationPeriods": reference(SILENCE_HOURS),
+            "Threshold": 1,
+            "ComparisonOperator": "LessThanThreshold",
+            "TreatMissingData": "breaching",
+            "AlarmActions": [reference(TOPIC)],
+        },
+    });
+    parameters::only_if(&mut alarm, Some(WATCHES_SILENCE));
+    alarm
+}
+
+/// The table of claims fails or throttles. Each metric has a series for each operation, and each costs as much
+/// as an alarm, so this sums those of the two calls that every claim makes: one takes it, one completes it.
+fn claims_alarm(names: &Names) -> Value {
+    let operations = ["PutItem", "UpdateItem"];
+    let metric = |index: usize, metric: &str, operation: &str| {
+        json!({
+            "Id": format!("m{index}"),
+            "ReturnData": false,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": "AWS/DynamoDB",
+                    "MetricName": metric,
+                    "Dimensions": [
+                        { "Name": "TableName", "Value": reference(tables::id(TableRole::Claims)) },
+                        { "Name": "Operation", "Value": operation },
+                    ],
+                },
+                "Period": MINUTES_5,
+                "Stat": "Sum",
+            },
+        })
+    };
+    let failures = ["SystemErrors", "ThrottledRequests"];
+    let series = failures.iter().flat_map(|name| operations.map(|operation| (*name, operation)));
+    let mut metrics: Vec<Value> =
+        series.enumerate().map(|(index, (name, operation))| metric(index, name, operation)).collect();
+    metrics.push(json!({ "Id": "failures", "Expression": "SUM(METRICS())" }));
+    let mut alarm = json!({
+        "Type": "AWS::CloudWatch::Alarm",
+        "Properties": {
+            "AlarmName": format!("{}-claims-failing", names.prefix()),
+            "AlarmDescription": "The table of claims fails or throttles requests: files are still fetched, some of them twice. \
+                Check the log of file-downloader.",
+            "Metrics": metrics,
+            "EvaluationPeriods": 3,
+            "DatapointsToAlarm": 2,
+            "Threshold": 0,
+            "ComparisonOperator": "GreaterThanThreshold",
+            "TreatMissingData": "notBreaching",
+            "AlarmActions": [reference(TOPIC)],
+        },
+    });
+    parameters::only_if(&mut alarm, Some(ALL_ALARMS));
+    alarm
+}
+
 fn ingest_alarms() -> [Alarm; 2] {
-    let alarm = |id: &str, name: &str, metric, what_to_do: &str, breaching_periods, condition| Alarm {
+    // Slack tries each event three times within six minutes: it recovers from a single period.
+    let alarm = |id: &str, name: &str, metric, what_to_do: &str| Alarm {
         id: id.to_owned(),
         name: name.to_owned(),
         what_to_do: what_to_do.to_owned(),
@@ -138,8 +242,8 @@ fn ingest_alarms() -> [Alarm; 2] {
         statistic: "Sum",
         threshold: 0,
         period_s: MINUTES_5,
-        breaching_periods,
-        condition,
+        breaching_periods: 2,
+        condition: None,
     };
     [
         alarm(
@@ -148,17 +252,13 @@ fn ingest_alarms() -> [Alarm; 2] {
             "Url5xxCount",
             "Ingest answered Slack's events with an error: Slack retries each event, three times within six minutes and, with \
              Delayed Events, every hour for a day. Check the log of ingest.",
-            // Slack's next retry recovers from a single one.
-            2,
-            None,
         ),
         alarm(
             "IngestThrottled",
             "ingest-throttled",
             "Throttles",
-            "More events arrived at once than ingest may handle. If they are Slack's, raise IngestConcurrency.",
-            1,
-            Some(ALL_ALARMS),
+            "More events arrived at once than ingest may handle: Slack retries each three times within six minutes. If they are \
+             Slack's, raise IngestConcurrency, or request a higher quota of concurrent functions.",
         ),
     ]
 }
@@ -233,11 +333,13 @@ mod tests {
             .filter(|resource| resource["Type"] == "AWS::CloudWatch::Alarm")
             .collect();
         let live = WORKERS.iter().filter(|spec| spec.queue.role == QueueRole::Live).count();
-        assert_eq!(alarms.len(), live + WORKERS.len() + 1 + 2 + functions::all().len());
+        assert_eq!(alarms.len(), live + WORKERS.len() + 1 + 2 + functions::all().len() + 3);
         for alarm in alarms {
             let properties = &alarm["Properties"];
             assert_eq!(properties["AlarmActions"], json!([{ "Ref": "Alarms" }]));
-            assert_eq!(properties["TreatMissingData"], "notBreaching");
+            let is_silence = properties["ComparisonOperator"] == "LessThanThreshold";
+            let missing = if is_silence { "breaching" } else { "notBreaching" };
+            assert_eq!(properties["TreatMissingData"], missing);
             let description = properties["AlarmDescription"].as_str().unwrap();
             let has_action = ["Check ", "Run: ", "raise "].iter().any(|action| description.contains(action));
             assert!(has_action && description.len() <= 1024, "{description}");
@@ -245,14 +347,50 @@ mod tests {
     }
 
     #[test]
-    fn by_default_there_are_three_alarms() {
+    fn by_default_there_are_six_alarms() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
         let resources = resources(&names, &functions::all());
         let alarms = resources.iter().filter(|(_, resource)| resource["Type"] == "AWS::CloudWatch::Alarm");
-        let by_default = alarms.filter(|(_, resource)| resource.get("Condition").is_none());
+        let is_default = |condition: Option<&Value>| condition.is_none_or(|name| name == WATCHES_SILENCE);
+        let by_default = alarms.filter(|(_, resource)| is_default(resource.get("Condition")));
         let mut ids: Vec<&str> = by_default.map(|(id, _)| id.as_str()).collect();
         ids.sort_unstable();
-        assert_eq!(ids, ["EventsOld", "IngestRefusing", "Quarantined"]);
+        assert_eq!(
+            ids,
+            ["EventsOld", "IngestRefusing", "IngestSilent", "IngestThrottled", "Quarantined", "WaitingLong"]
+        );
+    }
+
+    #[test]
+    fn silence_is_an_alarm_after_whole_hours_without_a_request() {
+        let names = Names::new("annalist", [None; 3], "bucket").unwrap();
+        let alarm = silence_alarm(&names);
+        assert_eq!(alarm["Condition"], WATCHES_SILENCE);
+        let properties = &alarm["Properties"];
+        assert_eq!((&properties["Statistic"], &properties["Threshold"]), (&json!("Sum"), &json!(1)));
+        assert_eq!(properties["EvaluationPeriods"], json!({ "Ref": "SilenceHours" }));
+        let default = &parameters::all(&functions::all())["SilenceHours"];
+        assert_eq!((&default["Default"], &default["MinValue"]), (&json!(72), &json!(0)));
+        // CloudWatch evaluates at most seven days.
+        assert_eq!(default["MaxValue"].as_u64().unwrap() * u64::from(HOUR), 7 * 86_400);
+    }
+
+    #[test]
+    fn failures_of_the_claims_table_are_summed_over_the_calls_of_every_claim() {
+        let alarm = claims_alarm(&Names::new("annalist", [None; 3], "bucket").unwrap());
+        let metrics = alarm["Properties"]["Metrics"].as_array().unwrap();
+        let watched = |name: &str, operation: &str| {
+            metrics.iter().any(|metric| {
+                let metric = &metric["MetricStat"]["Metric"];
+                metric["MetricName"] == name && metric["Dimensions"][1]["Value"] == operation
+            })
+        };
+        for operation in ["PutItem", "UpdateItem"] {
+            assert!(crate::permissions::CLAIMS.contains(&format!("dynamodb:{operation}").as_str()));
+            let both = ["SystemErrors", "ThrottledRequests"].iter().all(|name| watched(name, operation));
+            assert!(both, "{operation}");
+        }
+        assert_eq!(metrics.last().unwrap()["Expression"], "SUM(METRICS())");
     }
 
     #[test]

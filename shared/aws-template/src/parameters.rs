@@ -25,6 +25,8 @@ pub(super) const MODEL_KEY_ARN: &str = "ModelKeyArn";
 pub(super) const MODEL: &str = "Model";
 /// The retention of logs, in days.
 pub(super) const LOG_DAYS: &str = "LogRetentionDays";
+/// After how many hours without a request from Slack there is an alarm.
+pub(super) const SILENCE_HOURS: &str = "SilenceHours";
 /// Which alarms are created.
 const ALARM_SET: &str = "AlarmSet";
 /// Which metrics are reported to CloudWatch.
@@ -51,6 +53,8 @@ pub(super) const HAS_MODEL_KEY_ARN: &str = "HasModelKeyArn";
 pub(super) const RESERVES: &str = "ReservesConcurrency";
 /// All alarms are created, not only the most important ones.
 pub(super) const ALL_ALARMS: &str = "AllAlarms";
+/// Silence is an alarm.
+pub(super) const WATCHES_SILENCE: &str = "WatchesSilence";
 /// All alarms are created, and there is a bot token.
 pub(super) const ALL_ALARMS_AND_BOT_TOKEN: &str = "AllAlarmsAndBotToken";
 /// There is an email address for alarms.
@@ -64,6 +68,10 @@ const MOST_CONCURRENCY: u32 = 1000;
 /// The retentions that CloudWatch accepts, in days, up to five years.
 /// <https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html>
 const RETENTIONS_DAYS: [u32; 16] = [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827];
+
+/// CloudWatch evaluates at most seven days if a period is an hour or longer.
+/// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html>
+const MAX_SILENCE_HOURS: u32 = 7 * 24;
 
 const SECRET_ARN: &str = "^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$";
 
@@ -190,7 +198,18 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             "Type": "String",
             "Default": "few",
             "AllowedValues": ["few", "full"],
-            "Description": "What is reported to CloudWatch: five metrics, or all with their labels, at $0.30 a month each",
+            "Description": "What is reported to CloudWatch: six metrics, or all with their labels, at $0.30 a month each",
+        }),
+    );
+    add(
+        SILENCE_HOURS,
+        json!({
+            "Type": "Number",
+            // A weekend, and some hours.
+            "Default": 72,
+            "MinValue": 0,
+            "MaxValue": MAX_SILENCE_HOURS,
+            "Description": "After how many hours without a request from Slack there is an alarm; 0: never",
         }),
     );
     add(
@@ -199,7 +218,7 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             "Type": "String",
             "Default": "few",
             "AllowedValues": ["few", "all"],
-            "Description": "Only the alarms that detect a silent loss of events, or all, at $0.10 a month each",
+            "Description": "Only the alarms that detect a silent loss of events, or all, at $0.10 a month for each metric they watch",
         }),
     );
     add(
@@ -228,6 +247,7 @@ pub(super) fn conditions() -> Value {
             "Fn::Or": [{ "Condition": HAS_BOT_TOKEN_ARN }, { "Fn::Not": [{ "Fn::Equals": [{ "Ref": BOT_TOKEN }, ""] }] }],
         },
         RESERVES: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": INGEST_CONCURRENCY }, "0"] }] },
+        WATCHES_SILENCE: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": SILENCE_HOURS }, "0"] }] },
         ALL_ALARMS: { "Fn::Equals": [{ "Ref": ALARM_SET }, "all"] },
         ALL_ALARMS_AND_BOT_TOKEN: { "Fn::And": [{ "Condition": ALL_ALARMS }, { "Condition": HAS_BOT_TOKEN }] },
         HAS_ALARM_EMAIL: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": ALARM_EMAIL }, ""] }] },

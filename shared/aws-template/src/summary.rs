@@ -1,7 +1,7 @@
 //! The metrics that are reported to CloudWatch by default: it bills each combination of name and dimensions
 //! by the hour.
 
-use ports::metrics::{DEAD_LETTERS, Metric, MetricKind};
+use ports::metrics::{DEAD_LETTERS, Metric, MetricKind, WAITING_OLDEST};
 
 /// The CloudWatch namespace of the metrics.
 pub const NAMESPACE: &str = "Annalist";
@@ -19,7 +19,7 @@ pub const FAILURES: &str = "annalist_failures_total";
 pub const QUARANTINED: &str = "annalist_quarantined_total";
 
 /// The metrics that are reported to CloudWatch by default. A zero is not reported and costs nothing.
-pub const SUMMARY: [Metric; 5] = [
+pub const SUMMARY: [Metric; 6] = [
     metric(
         OLDEST_AGE,
         MetricKind::Gauge,
@@ -33,6 +33,7 @@ pub const SUMMARY: [Metric; 5] = [
     ),
     metric(QUARANTINED, MetricKind::Counter, "Jobs that were quarantined, including dead letters."),
     metric(DEAD_LETTERS, MetricKind::Counter, "Dead letters that were quarantined."),
+    metric(WAITING_OLDEST, MetricKind::Gauge, "Age of the oldest job that is set aside, in seconds."),
 ];
 
 /// A metric that appears in CloudWatch but on none of our dashboards.

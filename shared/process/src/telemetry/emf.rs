@@ -3,7 +3,7 @@
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 //!
 //! CloudWatch bills each name with each set of dimensions by the hour. So by default the functions of an
-//! installation write only five metrics, each with one dimension:
+//! installation write only six metrics, each with one dimension:
 //! [`SUMMARY`](aws_template::summary::SUMMARY). [`MetricsDetail::Full`] adds the whole table of metrics, with
 //! its labels.
 
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::MetricsDetail;
 use aws_template::summary::{ACKS, FAILURES, INSTALLATION, NAMESPACE, OLDEST_AGE, QUARANTINED};
-use ports::metrics::{AWS_REQUESTS, DEAD_LETTERS, INGEST_REQUESTS, WORKER_AGE, WORKER_JOBS};
+use ports::metrics::{AWS_REQUESTS, DEAD_LETTERS, INGEST_REQUESTS, WAITING_OLDEST, WORKER_AGE, WORKER_JOBS};
 
 /// The metrics recorded since the last flush.
 #[derive(Clone)]
@@ -77,6 +77,9 @@ fn summary(lines: &[Map<String, Value>], installation: &str) -> Option<Value> {
     };
     let ages = lines.iter().filter_map(|line| line.get(WORKER_AGE)?.as_array()).flatten();
     let oldest = ages.filter_map(Value::as_f64).reduce(f64::max);
+    // A gauge is written at every flush; a zero means that nothing is set aside.
+    let waiting = lines.iter().filter_map(|line| line.get(WAITING_OLDEST)?.as_f64()).reduce(f64::max);
+    let waiting = waiting.filter(|age| *age > 0.0);
     let counts = [
         (ACKS, count(WORKER_JOBS, &["done"])),
         (
@@ -89,8 +92,9 @@ fn summary(lines: &[Map<String, Value>], installation: &str) -> Option<Value> {
         (DEAD_LETTERS, count(DEAD_LETTERS, &[])),
     ];
     let counts = counts.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| (name, json!(count)));
-    let values: Vec<(&str, Value)> =
-        oldest.map(|age| (OLDEST_AGE, json!(age))).into_iter().chain(counts).collect();
+    let ages = [(OLDEST_AGE, oldest), (WAITING_OLDEST, waiting)];
+    let ages = ages.into_iter().filter_map(|(name, age)| Some((name, json!(age?))));
+    let values: Vec<(&str, Value)> = ages.chain(counts).collect();
     let timestamp = lines.first()?.get("_aws")?.get("Timestamp")?;
     let metrics: Vec<Value> = values.iter().map(|(name, _)| json!({ "Name": name })).collect();
     let mut line = json!({
@@ -183,11 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn cloudwatch_bills_five_metrics_by_default() {
+    fn cloudwatch_bills_six_metrics_by_default() {
         let dimension = vec!["installation=\"annalist\"".to_owned()];
-        let five: BTreeSet<_> =
+        let six: BTreeSet<_> =
             SUMMARY.iter().map(|metric| (metric.name.to_owned(), dimension.clone())).collect();
-        assert_eq!((five.len(), billed(&output_of_all_metrics(MetricsDetail::Few))), (5, five));
+        assert_eq!((six.len(), billed(&output_of_all_metrics(MetricsDetail::Few))), (6, six));
     }
 
     #[test]
@@ -197,10 +201,18 @@ mod tests {
         let value = |name: &str| lines[0][name].as_f64().unwrap();
         // The oldest age, one job per outcome, and nine dead letters.
         assert_eq!(
-            [OLDEST_AGE, ACKS, FAILURES, QUARANTINED, DEAD_LETTERS].map(value),
-            [18.0, 1.0, 5.0, 1.0, 9.0]
+            [OLDEST_AGE, WAITING_OLDEST, ACKS, FAILURES, QUARANTINED, DEAD_LETTERS].map(value),
+            [18.0, 1.0, 1.0, 5.0, 1.0, 9.0]
         );
         assert_eq!(output(b"", MetricsDetail::Full, "annalist"), "", "nothing was recorded");
+        let of = |queue: &str, age_s: f64| {
+            let metric = METRICS.iter().find(|metric| metric.name == WAITING_OLDEST).unwrap();
+            format!("{}\n", line(metric, &[("queue", queue.to_owned())], &json!(age_s)))
+        };
+        let waiting = |lines: String| output(lines.as_bytes(), MetricsDetail::Few, "annalist");
+        assert_eq!(waiting(of("events", 0.0)), "", "nothing waits");
+        let oldest: Value = serde_json::from_str(&waiting(of("events", 7.0) + &of("files", 9.0))).unwrap();
+        assert_eq!(oldest[WAITING_OLDEST], 9.0, "the oldest of all queues");
     }
 
     #[test]

@@ -160,7 +160,7 @@ async fn a_429_postpones_the_workspaces_downloads_and_is_not_a_try() {
 
     let postponement = async |job| match fixture.handle(job).await {
         JobOutcome::Retry(retry) => retry.after.unwrap(),
-        done @ (JobOutcome::Done | JobOutcome::Quarantine(_)) => panic!("{done:?}"),
+        done @ (JobOutcome::Done | JobOutcome::Wait(..) | JobOutcome::Quarantine(_)) => panic!("{done:?}"),
     };
     assert_eq!(postponement(&first).await, Duration::from_secs(1));
     assert!(postponement(&second).await <= Duration::from_secs(1));
