@@ -22,7 +22,6 @@ const JOBS: u64 = 10_000;
 const EVERY: u64 = 20;
 /// All of them take 100 MB.
 const TEXT_BYTES: usize = 10_000;
-/// The command measures 58 MB in a debug build.
 const MAX_RSS_KIB: u64 = 80 * 1024;
 const DEADLINE: Duration = Duration::from_secs(120);
 

@@ -98,7 +98,7 @@ impl WaitingLine {
                 "install the app in this workspace again, and put its new token where the old one is: it is read again by itself"
             }
             WaitCause::NoToken => {
-                "add the token of this workspace to SLACK_BOT_TOKENS_FILE; if it is not yours, drop the jobs with `annalist erase` and change the signing secret"
+                "add the token of this workspace to SLACK_BOT_TOKENS_FILE; if it is not yours, change the signing secret: its jobs are quarantined after 30 days"
             }
             WaitCause::Scope => {
                 "add the scope at api.slack.com/apps > your app > OAuth & Permissions, and install the app again"

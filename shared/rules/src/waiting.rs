@@ -15,6 +15,9 @@ use ports::queue::waiting::{WaitCause, Wake};
 use serde::{Deserialize, Serialize};
 use slack::ids::TeamId;
 
+/// The attribute of a waiting job's row that names its [`WaitCause`].
+pub const CAUSE: &str = "cause";
+
 /// The register of the row: the number of its last change.
 const VERSION: &str = "version";
 
@@ -35,10 +38,10 @@ const OVERDUE: Duration = Duration::from_secs(300);
 /// How long rows are looked for after the last one was sent back: twice the interval in which Lambda looks.
 const LATE_ROWS: Duration = Duration::from_secs(2 * 3_600);
 
-/// The number of jobs of a turn at most: so many are also read and sent at once.
+/// The number of jobs of a turn at most: they are read and sent at once.
 pub const MAX_TURN: usize = 500;
 
-/// How many of the jobs of one turn have had which outcome.
+/// The jobs that wait for one thing, and their turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseState {
     /// The reason of the last job that was set aside.
@@ -49,7 +52,7 @@ pub struct CauseState {
     pub jobs: u64,
     /// The number of jobs of the next turn.
     pub size: usize,
-    /// The sort key of the last job that was sent back: the next turn begins behind it.
+    /// The sort key after which the next turn begins; empty for the first job.
     pub after: String,
     /// When the next turn is due.
     pub next_ms: i64,
@@ -189,8 +192,8 @@ impl WaitState {
         Wake { team: self.team.clone(), number: self.wake }
     }
 
-    /// The first jobs that were sent before others which wait or waited: `true` if a job of this age may be
-    /// behind one of these.
+    /// Whether a job that was sent at this time may be younger than one that waits, or that was sent back and is
+    /// behind it on the queue.
     pub fn holds(&self, sent_at: TimestampMs) -> bool {
         self.waits || sent_at.0 < self.released_ms
     }
@@ -216,7 +219,7 @@ impl WaitState {
         (self.waits, self.heard) = (true, false);
     }
 
-    /// Adds jobs whose rows are written.
+    /// Adds jobs that are set aside.
     pub fn add(&mut self, jobs: &[NewWait], now: TimestampMs) {
         for job in jobs {
             let is_new = !self.causes.contains_key(&job.cause);
@@ -302,12 +305,25 @@ impl WaitState {
         due.map(|(kind, cause)| (*kind, cause.size, cause.after.clone())).collect()
     }
 
-    /// Adds a number of jobs of a cause to the next turn; the turn after it begins behind `after`.
+    /// Adds a number of jobs of a cause to the next turn; the turn after it begins after `after`.
     pub fn plan(&mut self, cause: WaitCause, jobs: usize, after: String, now: TimestampMs) {
         if let Some(cause) = self.causes.get_mut(&cause) {
             (cause.sent, cause.after) = (jobs, after);
             cause.jobs = cause.jobs.saturating_sub(u64::try_from(jobs).unwrap_or_default());
             cause.next_ms = now.0.saturating_add(millis(NEXT_TURN));
+        }
+    }
+
+    /// Records that no job of a cause can be sent back. Jobs that wait for their order then wait for the next
+    /// turn of the others; any other cause has ended.
+    pub fn found_none(&mut self, cause: WaitCause, now: TimestampMs) {
+        let others = self.causes.iter().filter(|(other, _)| **other != cause).map(|(_, other)| other.next_ms);
+        match others.min().filter(|_| cause == WaitCause::Order) {
+            Some(next_ms) => {
+                let next_ms = next_ms.max(now.0.saturating_add(millis(NEXT_TURN)));
+                self.causes.entry(cause).and_modify(|order| order.next_ms = next_ms);
+            }
+            None => drop(self.causes.remove(&cause)),
         }
     }
 
@@ -320,6 +336,7 @@ impl WaitState {
     /// Records that no job waits.
     pub fn end(&mut self, now: TimestampMs) {
         self.waits = false;
+        self.stranger = false;
         self.ended_ms = now.0;
         self.causes.clear();
         (self.added_jobs, self.added_bytes) = (0, 0);
@@ -333,4 +350,106 @@ fn is_absent(flag: &bool) -> bool {
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: TimestampMs = TimestampMs(1_700_000_000_000);
+
+    fn job(cause: WaitCause, trial: Option<Trial>) -> NewWait {
+        NewWait { cause, reason: "down".into(), sent_at_ms: START.0, bytes: 7, trial }
+    }
+
+    fn waiting(causes: &[WaitCause]) -> WaitState {
+        let mut state = WaitState::new(QueueName::Events, &TeamId::parse("T1").unwrap());
+        let jobs: Vec<NewWait> = causes.iter().map(|cause| job(*cause, None)).collect();
+        state.add(&jobs, START);
+        state
+    }
+
+    /// Sends the due jobs of a cause back, as many as are left.
+    fn turn(state: &mut WaitState, cause: WaitCause, left: usize, now: TimestampMs) -> (usize, Trial) {
+        let size = state.due(now).into_iter().find(|(due, ..)| *due == cause).map_or(0, |(_, size, _)| size);
+        state.plan(cause, size.min(left), String::new(), now);
+        state.begin_turn(now);
+        (size.min(left), Trial { cause, turn: state.turn })
+    }
+
+    #[test]
+    fn three_thousand_jobs_take_nine_turns_and_about_twenty_seconds() {
+        let mut state = waiting(&[WaitCause::Token]);
+        let (mut now, mut left, mut turns) = (START.plus(WAITS[0]), 3_000, 0);
+        while left > 0 {
+            assert!(state.evaluate(now));
+            let (sent, trial) = turn(&mut state, WaitCause::Token, left, now);
+            (0..sent).for_each(|_| state.pass(trial));
+            (left, turns, now) = (left - sent, turns + 1, now.plus(NEXT_TURN));
+        }
+        assert_eq!(turns, 9);
+        assert!(now.since(START.plus(WAITS[0])) <= Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_trial_that_fails_is_followed_by_another_after_a_growing_wait_of_a_minute_at_most() {
+        let mut state = waiting(&[WaitCause::Token]);
+        assert_eq!(state.next_ms(), START.plus(WAITS[0]).0);
+        for wait_s in [15, 30, 60, 60] {
+            let now = TimestampMs(state.next_ms());
+            let (sent, trial) = turn(&mut state, WaitCause::Token, 9, now);
+            assert_eq!(sent, 1);
+            state.add(&[job(WaitCause::Token, Some(trial))], now);
+            assert!(state.evaluate(now.plus(NEXT_TURN)));
+            assert_eq!(state.next_ms(), now.plus(Duration::from_secs(wait_s)).0);
+        }
+    }
+
+    #[test]
+    fn a_turn_awaits_its_outcomes_for_as_long_as_a_call_may_take() {
+        let mut state = waiting(&[WaitCause::Slack]);
+        let now = TimestampMs(state.next_ms());
+        let (_, trial) = turn(&mut state, WaitCause::Slack, 9, now);
+        // The outcome of an earlier turn says nothing.
+        state.pass(Trial { turn: trial.turn - 1, ..trial });
+        assert!(!state.evaluate(now.plus(NEXT_TURN)));
+        assert!(state.evaluate(now.plus(OUTCOMES)), "without an outcome it counts as failed");
+        assert_eq!(state.causes[&WaitCause::Slack].size, 1);
+    }
+
+    #[test]
+    fn one_job_that_fails_among_others_does_not_shrink_the_turns() {
+        let mut state = waiting(&[WaitCause::Slack]);
+        state.causes.entry(WaitCause::Slack).and_modify(|cause| cause.size = 100);
+        let now = TimestampMs(state.next_ms());
+        let (sent, trial) = turn(&mut state, WaitCause::Slack, 1_000, now);
+        (1..sent).for_each(|_| state.pass(trial));
+        state.add(&[job(WaitCause::Slack, Some(trial))], now);
+        assert!(state.evaluate(now.plus(NEXT_TURN)));
+        assert_eq!(state.causes[&WaitCause::Slack].size, 100);
+    }
+
+    #[test]
+    fn jobs_that_wait_for_their_order_cause_no_turns_of_their_own() {
+        let mut state = waiting(&[WaitCause::Token, WaitCause::Order]);
+        let minute = START.plus(Duration::from_secs(60));
+        state.causes.entry(WaitCause::Token).and_modify(|cause| cause.next_ms = minute.0);
+        state.found_none(WaitCause::Order, START.plus(WAITS[0]));
+        assert_eq!(state.next_ms(), minute.0);
+        state.found_none(WaitCause::Token, minute);
+        state.found_none(WaitCause::Order, minute);
+        assert!(state.causes.is_empty());
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_was_stored() {
+        let mut state = waiting(&[WaitCause::NoToken]);
+        state.renew_wake();
+        let update = state.update().unwrap();
+        let mut attributes = update.set.clone();
+        attributes.insert(VERSION.into(), "1".into());
+        let row = Item { key: update.key, attributes };
+        assert_eq!(WaitState::read(&row), Some(state.stored()));
+        assert!(WaitState::read(&Item { attributes: Default::default(), ..row }).is_none());
+    }
 }

@@ -44,6 +44,7 @@ async fn a_healthy_installation_passes_every_check() {
             "quarantine",
             "gaps",
             "files",
+            "waiting",
             "disk",
             "permissions",
             "database",

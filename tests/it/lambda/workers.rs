@@ -140,32 +140,38 @@ async fn every_message_returns_to_the_queue_if_the_table_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_letters_are_quarantined_by_the_scheduled_command() {
+async fn dead_letters_are_tried_again_by_the_scheduled_command_and_quarantined_the_fourth_time() {
     let installation = AwsInstallation::new().await;
     let name = installation.aws.names().queue(QueueRef::dead_letters(QueueName::Events));
     let sqs = Stack::shared().sqs().await;
     let url = sqs.get_queue_url().queue_name(&name).send().await.unwrap().queue_url.unwrap();
     let message = event::posted(&channel_id(1), &event::message("1700000000.000001", "U0001", "dead"));
     let body = ports::queue::job::encode_event(&event::envelope(TEAM, "Ev1", &message));
-    sqs.send_message()
-        .queue_url(url)
-        .message_body(body)
-        .message_group_id("T1#C1")
-        .message_deduplication_id("1")
-        .send()
-        .await
-        .unwrap();
+    let origin = r#"{"v":1,"origin":{"sent_at_ms":1700000000000,"message_id":"first","trips":3},"#;
+    for (number, body) in [body.clone(), body.replacen(r#"{"v":1,"#, origin, 1)].into_iter().enumerate() {
+        sqs.send_message()
+            .queue_url(&url)
+            .message_body(body)
+            .message_group_id("T1#C1")
+            .message_deduplication_id(number.to_string())
+            .send()
+            .await
+            .unwrap();
+    }
     let writer = worker("message-writer", &installation).await;
     let answered = writer.invoke(&json!({ "annalist": "dead-letters" }), DEADLINE).await.unwrap();
     assert_eq!(answered, json!({ "batchItemFailures": [] }));
     let listed = json_lines(&installation, &["quarantine", "list"]).await;
     assert_eq!(listed.len(), 1);
+    let status = json_lines(&installation, &["status"]).await;
+    let waiting = &status[0]["waiting"][0];
+    assert_eq!((&waiting["team_id"], &waiting["cause"]), (&json!("T1"), &json!("redelivered")), "{status:?}");
     assert!(listed[0]["reason"].as_str().unwrap().contains("without success"), "{listed:?}");
     // The alarm's metric counts these too.
     writer.process.wait_for_output("quarantined", DEADLINE).await;
     let lines = metric_lines(&writer.process.output());
     let sum = |name: &str| lines.iter().filter_map(|line| line[name].as_u64()).sum::<u64>();
-    assert_eq!((sum("annalist_dead_letters_total"), sum("annalist_quarantined_total")), (1, 1));
+    assert_eq!((sum("annalist_dead_letters_total"), sum("annalist_quarantined_total")), (2, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -185,11 +185,13 @@ impl ErasedJobs {
     }
 
     /// Whether an erased job was about this row, or about the mark of a public channel, which each of the
-    /// channel's events sets.
+    /// channel's events sets. An event of a user group names people, and is erased with any of them.
     pub(super) fn concerns_row(&self, key: &ItemKey) -> bool {
         location_of_row(key).is_some_and(|(channel, ts)| self.concerns(channel, ts))
             || is_public_mark(key) && self.channels.contains(&key.timestamp)
             || self.rows.contains(key)
+            || key.item_id.starts_with("usergroup")
+                && self.bodies.iter().any(|body| body.contains("subteam_"))
     }
 }
 

@@ -8,13 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{Guard, Update};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
-use ports::queue::waiting::WaitCause;
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
 use process::config::existence::ExistenceMode;
-use workers::runtime::{Batch, JobOutcome, ReceivedJob, Worker};
+use workers::runtime::{Batch, JobOutcome, Worker};
 
 use super::verdict::request;
 use super::world::lock;
@@ -68,13 +67,11 @@ pub enum Mutation {
     LoseWakes,
     /// The row of a waiting job is deleted before the job is sent back, and the process ends in between.
     DeleteBeforeSend,
-    /// An event is dropped although older ones wait, which may show that it must be stored.
-    IgnoreOrder,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 22] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -97,7 +94,6 @@ impl Mutation {
         Self::TrustConversionsOnly,
         Self::LoseWakes,
         Self::DeleteBeforeSend,
-        Self::IgnoreOrder,
     ];
 }
 
@@ -138,16 +134,6 @@ impl Mutants {
                 } else {
                     worker.work(&Batch::decode(&[job])).await;
                 }
-            }
-            return;
-        }
-        if self.mutation == Some(Mutation::IgnoreOrder) {
-            for job in batch.received() {
-                let copy = ReceivedJob::new(job.delivery().clone());
-                worker.work(&Batch::decode(&[&copy])).await;
-                let outcome = copy.into_outcome().1;
-                let is_order = matches!(outcome, JobOutcome::Wait(WaitCause::Order, _));
-                job.settle(if is_order { JobOutcome::Done } else { outcome });
             }
             return;
         }

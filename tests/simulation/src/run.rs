@@ -30,7 +30,7 @@ use testkit::memory::files::MemoryFiles;
 /// The duration of the faults. It is longer than Slack's last retry.
 const FAULT_DURATION: Duration = Duration::from_secs(560);
 
-/// The duration of most outages of Slack, and of one in ten: a weekend, and the night before.
+/// The duration of most outages of Slack, and of one in fifty: a weekend, and the night before.
 const OUTAGE_DURATION: Duration = Duration::from_secs(3_600);
 const LONG_OUTAGE_DURATION: Duration = Duration::from_secs(3 * 24 * 3_600);
 
@@ -142,7 +142,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     );
     ended(world, injecting.await.is_ok());
     if world.outage().is_some() {
-        let is_long = world.chance_percent(10);
+        let is_long = world.chance_percent(2);
         sleep(if is_long { LONG_OUTAGE_DURATION } else { OUTAGE_DURATION }).await;
         world.set_outage(None);
         operator::check_waiting(&all).await;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use metrics::counter;
 use ports::files::{FileKey, FilesError};
 use ports::metrics::FILE_PAUSES;
+use ports::queue::waiting::WaitCause;
 use rules::file::row::{self, StoredBytes};
 use rules::file::{FileJob, FileObject, FilePrecheck, FileState, FileVerdict};
 use serde::Deserialize;
@@ -158,11 +159,11 @@ impl FileDownloader {
         self.permits.request(&job.team).await.map_err(postponed)?;
         let download = match self.web.download(&job.team, url, self.settings.file_time_limits).await {
             Ok(download) => download,
-            Err(error) => return self.not_begun(error, job),
+            Err(error) => return self.not_begun(error, job).await,
         };
         match download.status {
             DownloadStatus::Found => self.store_body(object, key, source, download).await,
-            DownloadStatus::Unauthorized => failed(login_needed("Slack answered 401")),
+            DownloadStatus::Unauthorized => self.login_asked(job, "Slack answered 401").await,
             DownloadStatus::Forbidden => without_bytes(FileVerdict::AccessDenied),
             DownloadStatus::NotFound => without_bytes(FileVerdict::NotFound),
             DownloadStatus::Gone => without_bytes(FileVerdict::Gone),
@@ -194,12 +195,12 @@ impl FileDownloader {
     }
 
     /// The result of a download that could not start.
-    fn not_begun(&self, error: DownloadError, job: &FileJob) -> Result<Fetched, Trouble> {
+    async fn not_begun(&self, error: DownloadError, job: &FileJob) -> Result<Fetched, Trouble> {
         match error {
             DownloadError::Token(error) => self.refused(error, job),
             DownloadError::NotAUrl | DownloadError::NotAllowed(_) => failed(error.to_string()),
             // Slack redirects to the login page.
-            DownloadError::ForbiddenRedirect(_) => failed(login_needed(&error.to_string())),
+            DownloadError::ForbiddenRedirect(_) => self.login_asked(job, &error.to_string()).await,
             DownloadError::UnusableRedirects
             | DownloadError::Unreachable(_)
             | DownloadError::Interrupted(_)
@@ -208,7 +209,15 @@ impl FileDownloader {
         }
     }
 
-    /// The result of a call that was refused, or that has no token.
+    /// The result if Slack wants a login for the bytes: either it refuses the token, or the app lacks the scope.
+    async fn login_asked(&self, job: &FileJob, what: &str) -> Result<Fetched, Trouble> {
+        match self.web.call(&job.team, Method::AuthTest, &[]).await {
+            Err(error) if error.is_token_error() => self.refused(error, job),
+            Ok(_) | Err(_) => failed(login_needed(what)),
+        }
+    }
+
+    /// The result of a call that was refused, or that has no token. A refused token says nothing about the file.
     fn refused(&self, error: ApiError, job: &FileJob) -> Result<Fetched, Trouble> {
         match &error {
             ApiError::NoToken(_) => without_bytes(FileVerdict::Pending),
@@ -222,7 +231,8 @@ impl FileDownloader {
                 | "not_allowed"
                 | "not_in_channel" => without_bytes(FileVerdict::AccessDenied),
                 _ if error.is_token_error() => {
-                    failed(format!("{error}: workspace {} needs a new token", job.team))
+                    let reason = format!("{error}: workspace {} needs a new token", job.team);
+                    Err(Trouble::Local(JobFailure::Waits(WaitCause::Token, reason)))
                 }
                 "missing_scope" if needed.is_none() => {
                     failed(format!("{error}, the app needs the scope {SCOPE}"))

@@ -1,10 +1,11 @@
 //! message-writer: turns Slack's events into messages, revisions, people and emoji.
 //!
 //! * [`decision`] decides, in the order of each group, which events are stored.
-//! * [`parking`] defers events whose audience is not known yet.
+//! * [`deferral`] parks and drops events, in the order that this needs; [`parking`] is the group of a parked one.
 //! * [`follow_up`] creates jobs for other workers. [`questions`] finds questions to the responder.
 
 mod decision;
+mod deferral;
 mod follow_up;
 mod parking;
 mod questions;
@@ -18,13 +19,11 @@ use futures_util::future::join_all;
 use metrics::counter;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use ports::clock::{SharedClock, SystemClock};
-use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
-use ports::queue::waiting::WaitCause;
+use ports::metrics::EVENTS_UNKNOWN;
 use ports::queue::{Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
-use rules::audience::{ChannelVisibility, DropReason};
+use rules::audience::DropReason;
 use rules::file::row::Share;
-use rules::public_mark::MarkState;
 use rules::visibility::VisibilityEvidence;
 use rules::{Change, SlackEvent, file};
 use slack::catalogue::{ChannelChange, EventRule};
@@ -32,14 +31,14 @@ use slack::envelope::Envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::audience::{Audiences, BatchFacts, TeamChannel};
-use crate::existence::{Clearance, ExistenceCheck, UnseenChannels};
+use crate::existence::{Clearance, ExistenceCheck};
 use crate::failure::JobFailure;
-use crate::quarantine::aside;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 use crate::store::changes;
 
 use decision::EventStep;
+use deferral::Awaited;
 use questions::Asking;
 
 /// Events in a batch. On one machine, a batch costs three disk syncs however large it is, and memory for
@@ -61,16 +60,6 @@ pub struct MessageWriter {
 struct EventOfJob<'b> {
     job: &'b BatchJob<'b>,
     event_job: &'b EventJob<'b>,
-}
-
-/// The missing fact that an event waits for.
-#[derive(Clone, Copy)]
-enum Awaited {
-    /// The event does not show the visibility of its channel.
-    Audience,
-    /// The event changes or deletes a file and names no channel: only the file's row shows that it was shared
-    /// publicly.
-    FileRow,
 }
 
 /// Why events of a channel cannot be stored now.
@@ -312,83 +301,6 @@ impl MessageWriter {
         let is_erased = |message: &Option<Item>| message.as_ref().is_some_and(Item::is_erased);
         let share = shares.into_iter().zip(&messages).find(|(_, message)| !is_erased(message));
         Ok(share.map(|(share, _)| share))
-    }
-
-    /// Whether a deleted file of which the archive has no row may be one of a public channel: the event then
-    /// came before the message that shares it.
-    async fn may_be_shared(&self, job: &BatchJob<'_>, event: &SlackEvent<'_>) -> Result<bool, JobFailure> {
-        let Some(channels) = file::deleted_from(event) else { return Ok(true) };
-        let mut unknown = UnseenChannels::new();
-        for channel in channels {
-            let mark = self.audiences.marks.read(&*self.archive, &event.team, &channel).await?;
-            if mark.state() == MarkState::Public {
-                return Ok(true);
-            }
-            unknown.insert((event.team.clone(), channel), (job.delivery.sent_at, job.is_replayed()));
-        }
-        let Some((check, ExistenceMode::Enforce)) = ExistenceCheck::active(self.check.as_ref()) else {
-            return Ok(!unknown.is_empty());
-        };
-        let sights = check.look_up_visibility(unknown).await;
-        Ok(sights
-            .values()
-            .any(|sight| !matches!(sight, Ok(ChannelVisibility::Private | ChannelVisibility::Unknown(_)))))
-    }
-
-    /// Parks or postpones an event that may belong to a private channel. It waits for a limited time and is
-    /// then dropped; while Slack can be asked for the visibility of its channel, there is no limit.
-    async fn park_or_postpone(
-        &self,
-        job: &BatchJob<'_>,
-        event: &SlackEvent<'_>,
-        awaited: Awaited,
-    ) -> Result<EventEffects, JobFailure> {
-        if !parking::is_parked(job.delivery) {
-            return Ok(EventEffects { changes: Vec::new(), follow_ups: vec![parking::park(job.delivery)] });
-        }
-        let delay = parking::next_delay(job.delivery, self.clock.now());
-        let (wait, dropped, why) = match awaited {
-            Awaited::Audience => (
-                delay.or(self.asks_slack().then_some(parking::MAX_DELAY)),
-                DropReason::UnknownChannel,
-                "the visibility of its channel is not known yet",
-            ),
-            Awaited::FileRow => {
-                (delay, DropReason::UnknownFile, "no message of a public channel shares the file yet")
-            }
-        };
-        match wait {
-            Some(after) => Err(JobFailure::Postponed(why.into(), after)),
-            None => self.drop_event(job, event, dropped).await,
-        }
-    }
-
-    /// Drops an event, unless an older one that waits may show that it must be stored.
-    async fn drop_event(
-        &self,
-        job: &BatchJob<'_>,
-        event: &SlackEvent<'_>,
-        reason: DropReason,
-    ) -> Result<EventEffects, JobFailure> {
-        match reason {
-            DropReason::DirectMessage => {}
-            DropReason::PrivateChannel | DropReason::UnknownChannel | DropReason::UnknownFile => {
-                self.check_order(job, event).await?;
-            }
-        }
-        counter!(EVENTS_DROPPED, "reason" => reason.label()).increment(1);
-        Ok(EventEffects::default())
-    }
-
-    /// Fails if an event has to wait for older ones of its workspace, which wait themselves. Rows converge in any
-    /// order, but what is dropped does not come back.
-    async fn check_order(&self, job: &BatchJob<'_>, event: &SlackEvent<'_>) -> Result<(), JobFailure> {
-        let sent = (job.delivery.sent_at, job.origin.as_ref());
-        if aside::is_behind_waiting(&*self.archive, QueueName::Events, &event.team, sent).await? {
-            let reason = "it is behind waiting jobs of its workspace".to_owned();
-            return Err(JobFailure::Waits(WaitCause::Order, reason));
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Jobs that wait for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
 //!
 //! * [`aside`] holds jobs that wait for something else than a person: rows `waiting#{queue}#{team}`.
+//! * [`turns`] reads these jobs and sends them back; [`row`] writes the row of either kind.
 //! * [`bounds`] limits how many jobs of a day are kept completely, and how many as an outline; [`counted`]
 //!   counts the others.
 //! * [`erased`] keeps jobs with erased content out.
@@ -15,19 +16,16 @@ mod filter;
 mod listed;
 mod loss;
 pub mod redaction;
-
-use std::collections::BTreeMap;
+mod row;
+pub(crate) mod turns;
 
 use futures_util::future::join_all;
-use ports::archive::{
-    Archive, ArchiveError, ArchiveExt, Attributes, Guard, Item, ItemKey, Query, Update, WriteOutcome,
-};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update};
 use ports::clock::{Clock, TimestampMs};
-use ports::queue::job::{Job, Origin, Payload, Trial};
+use ports::queue::job::{Job, Origin, Trial};
 use ports::queue::topology::QUEUES;
 use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueError, QueueName, QueueRef};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
 use slack::ids::TeamId;
@@ -35,6 +33,7 @@ use slack::ids::TeamId;
 use crate::runtime::Ports;
 use bounds::Keeping;
 use listed::JobOrder;
+use row::JobRow;
 
 pub use filter::QuarantineFilter;
 pub use listed::{count_matching, for_each, list, read_page};
@@ -156,85 +155,6 @@ async fn insert_kept(
             }
         });
     join_all(rows).await
-}
-
-/// The row of a job: in quarantine, or aside.
-struct JobRow {
-    partition: String,
-    kind: &'static str,
-    /// Attributes besides those of every such row.
-    extra: Vec<(&'static str, Value)>,
-}
-
-impl JobRow {
-    /// Writes the row. Its key consists of the job's first sent time and message ID, so that a job which comes
-    /// back finds its row.
-    async fn put(
-        self,
-        ports: &Ports,
-        queue: QueueRef,
-        delivery: &Delivery,
-        reason: &str,
-        origin: Option<Origin>,
-        is_whole: bool,
-    ) -> Result<(), ArchiveError> {
-        let Origin { sent_at_ms, message_id, .. } = origin.unwrap_or_else(|| origin_of(delivery));
-        let (payload, reason) = if is_whole {
-            (without_token(&delivery.body), reason.to_owned())
-        } else {
-            let note = bounds::missing_body_note(&delivery.body);
-            (bounds::outline(&delivery.body), format!("{reason} ({note})"))
-        };
-        let named = |pairs: Vec<(&str, Value)>| -> Attributes {
-            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-        };
-        let mut set = named(vec![
-            ("group", delivery.group.as_str().into()),
-            ("reason", reason.into()),
-            ("attempts", delivery.receive_count.into()),
-            ("payload", payload.into()),
-        ]);
-        if !is_whole {
-            set.insert(WITHHELD.into(), true.into());
-        }
-        set.extend(named(self.extra));
-        let identity = named(vec![
-            ("type", self.kind.into()),
-            ("queue", queue.name.spec().label.into()),
-            (FIRST_SEEN, register(sent_at_ms).into()),
-            ("message_id", message_id.as_str().into()),
-        ]);
-        let key = ItemKey::new(self.partition, sort_key(sent_at_ms, &message_id));
-        let mut update = Update { set, set_if_absent: identity, ..Update::new(key) };
-        let mut seen_ms = ports.clock.now().0;
-        loop {
-            update.guard = Guard::Greater { register: LAST_SEEN.into(), version: register(seen_ms) };
-            match ports.archive.write(&update).await? {
-                WriteOutcome::Applied => return Ok(()),
-                // An unchanged row would let a replay delete it although the job has failed again.
-                WriteOutcome::Rejected(stored) => {
-                    let stored_ms: i64 =
-                        stored.text(LAST_SEEN).and_then(|seen| seen.parse().ok()).unwrap_or_default();
-                    seen_ms = seen_ms.max(stored_ms + 1);
-                }
-            }
-        }
-    }
-}
-
-/// The origin of a job that was not sent back before.
-fn origin_of(delivery: &Delivery) -> Origin {
-    Origin {
-        sent_at_ms: delivery.sent_at.0,
-        message_id: delivery.message_id.to_string(),
-        trips: 0,
-        trial: None,
-    }
-}
-
-/// The sort key of a job's row: its first sent time and message ID.
-fn sort_key(sent_at_ms: i64, message_id: &str) -> String {
-    format!("{sent_at_ms:013}-{message_id}")
 }
 
 /// The number of jobs in quarantine, including those that were only counted.
@@ -389,37 +309,4 @@ fn with_origin(quarantined: &Quarantined, trips: u32, trial: Option<Trial>) -> S
     let message_id = quarantined.item.text("message_id").unwrap_or_default().to_owned();
     let origin = Some(Origin { sent_at_ms: quarantined.first_seen.0, message_id, trips, trial });
     Job { origin, ..job }.encode().unwrap_or_else(|_| quarantined.payload.clone())
-}
-
-/// A job's body without the verification token that Slack adds to envelopes: it is a secret, and unused.
-fn without_token(body: &str) -> String {
-    let redacted = || {
-        let job = Job::decode(body).ok()?;
-        let mut envelope: BTreeMap<String, &RawValue> = serde_json::from_str(job.event()?.get()).ok()?;
-        envelope.remove("token")?;
-        let envelope = serde_json::value::to_raw_value(&envelope).ok()?;
-        Job { payload: Payload::Event(&envelope), ..job }.encode().ok()
-    };
-    redacted().unwrap_or_else(|| body.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use ports::queue::job::encode_event;
-
-    use super::*;
-
-    #[test]
-    fn the_token_is_removed_and_the_event_kept_as_it_was() {
-        let body = encode_event(r#"{"token":"secret","team_id":"T1","event":{"n":1.0e2}}"#);
-        let redacted = without_token(&body);
-        assert!(!redacted.contains("secret") && redacted.contains(r#""event":{"n":1.0e2}"#), "{redacted}");
-    }
-
-    #[test]
-    fn a_body_without_a_token_stays_as_it_is() {
-        for body in [encode_event("{}"), encode_event("7"), "not a job".to_owned()] {
-            assert_eq!(without_token(&body), body);
-        }
-    }
 }

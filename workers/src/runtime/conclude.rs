@@ -85,7 +85,7 @@ async fn write_rows(context: &Context, settlement: &Settlement<'_>) -> HashMap<M
 fn passed_trials(jobs: &[(Delivery, JobOutcome)]) -> Vec<(TeamId, Trial)> {
     let passed = |(delivery, outcome): &(Delivery, JobOutcome)| {
         matches!(outcome, JobOutcome::Done | JobOutcome::Quarantine(_)).then_some(())?;
-        Some((aside::team_of(&delivery.group)?, Origin::of(&delivery.body)?.trial?))
+        Some((aside::team_of_group(&delivery.group)?, Origin::of(&delivery.body)?.trial?))
     };
     jobs.iter().filter_map(passed).collect()
 }

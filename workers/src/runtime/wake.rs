@@ -15,7 +15,7 @@ use slack::ids::TeamId;
 use super::Ports;
 use super::execution::Context;
 use crate::failure::PortError;
-use crate::quarantine::aside;
+use crate::quarantine::{aside, turns};
 
 /// While the queue holds more messages than this, nothing is sent back. SQS FIFO looks for groups among the
 /// first 120,000 messages: beyond them, waiting jobs would block those of other workspaces.
@@ -129,10 +129,10 @@ async fn make_turn(
     let jobs = plan_turn(ports, queue, &mut state, now).await?;
     if jobs.is_empty() {
         if state.causes.is_empty() {
-            match aside::oldest(archive, queue, &wake.team).await? {
+            match turns::oldest(ports, queue, &wake.team).await? {
                 None => state.end(now),
                 // Its state was lost.
-                Some(job) => state.add(job.as_new().as_slice(), now),
+                Some(job) => state.add(&[job], now),
             }
         }
         return Ok(match aside::store_state(archive, &state).await? {
@@ -145,7 +145,7 @@ async fn make_turn(
     match aside::store_state(archive, &state).await? {
         Ok(stored) => {
             tracing::info!(%queue, team = %wake.team, jobs = jobs.len(), "sent waiting jobs back");
-            aside::send_back(ports, jobs, stored.turn).await?;
+            turns::send_back(ports, jobs, stored.turn).await?;
             Ok(NextTurn::After(NEXT_TURN))
         }
         Err(_) => Ok(NextTurn::After(Duration::ZERO)),
@@ -158,14 +158,13 @@ async fn plan_turn(
     queue: QueueName,
     state: &mut WaitState,
     now: TimestampMs,
-) -> Result<Vec<(WaitCause, aside::WaitingJob)>, ArchiveError> {
+) -> Result<Vec<(WaitCause, turns::WaitingJob)>, ArchiveError> {
     let team = state.team.clone();
     let mut turn = Vec::new();
     for (cause, size, after) in state.due(now) {
-        let found = aside::next_jobs(ports, (queue, &team), cause, &after, size).await?;
-        let waits_for_others = cause == WaitCause::Order && state.causes.len() > 1;
-        if found.jobs.is_empty() && found.after.is_empty() && !waits_for_others {
-            state.causes.remove(&cause);
+        let found = turns::next_jobs(ports, (queue, &team), cause, &after, size).await?;
+        if found.jobs.is_empty() && found.after.is_empty() {
+            state.found_none(cause, now);
             continue;
         }
         state.plan(cause, found.jobs.len(), found.after, now);
@@ -181,10 +180,10 @@ pub(super) async fn rouse(ports: &Ports, queue: QueueName, states: &[WaitState])
         if state.is_overdue(now) {
             renew(ports, queue, state).await?;
         } else if state.has_just_ended(now)
-            && let Some(job) = aside::oldest(&*ports.archive, queue, &state.team).await?
+            && let Some(job) = turns::oldest(ports, queue, &state.team).await?
         {
             let mut begun = state.clone();
-            begun.add(job.as_new().as_slice(), now);
+            begun.add(&[job], now);
             renew(ports, queue, &begun).await?;
         }
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use ports::archive::ArchiveError;
 use ports::changes::Changes;
 use ports::queue::QueueName;
 use rules::figures::rollup::ChannelDay;
 
 use super::count::{DayOutcome, count};
-use crate::failure::JobFailure;
-use crate::runtime::{Batch, DecodedPayload, JobOutcome, Ports, Worker};
+use crate::runtime::{Batch, DecodedPayload, Ports, Worker};
 
 /// The poll interval: with the delay of the queue, a late change is counted within three minutes. A poll
 /// without changes reads two rows on one machine.
@@ -38,17 +38,13 @@ impl Statistician {
         Self { ports, changes }
     }
 
-    async fn count(&self, day: &ChannelDay) -> JobOutcome {
-        match count(&*self.ports.archive, day).await {
-            Ok(counted) => {
-                let ChannelDay { team, channel, day } = day;
-                if counted == DayOutcome::Changed {
-                    tracing::debug!(%team, %channel, day = day.text(), "a day was counted");
-                }
-                JobOutcome::Done
-            }
-            Err(error) => JobFailure::from(error).outcome(1),
+    async fn count(&self, day: &ChannelDay) -> Result<(), ArchiveError> {
+        let counted = count(&*self.ports.archive, day).await?;
+        let ChannelDay { team, channel, day } = day;
+        if counted == DayOutcome::Changed {
+            tracing::debug!(%team, %channel, day = day.text(), "a day was counted");
         }
+        Ok(())
     }
 }
 
@@ -83,7 +79,7 @@ impl Worker for Statistician {
     async fn work(&self, batch: &Batch<'_>) {
         let jobs = batch.jobs().iter().map(|job| async move {
             if let DecodedPayload::Stats(day) = &job.payload {
-                job.settle(self.count(&day.0).await);
+                job.finish(self.count(&day.0).await);
             } else {
                 job.refuse_payload();
             }

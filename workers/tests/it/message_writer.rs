@@ -22,6 +22,7 @@ use testkit::deliveries::{deliveries, delivery, receive_visible};
 mod erased;
 mod pins;
 mod versions;
+mod waiting;
 
 struct WriterFixture {
     clock: Arc<ManualClock>,

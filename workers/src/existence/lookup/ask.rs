@@ -123,7 +123,7 @@ fn refused(error: &ApiError) -> ExistenceAnswer {
         ApiError::NoToken(team) => ExistenceAnswer::Blocked(
             WaitCause::NoToken,
             format!(
-                "there is no token for {team}: add it to SLACK_BOT_TOKENS_FILE; if it is not yours, erase it"
+                "there is no token for {team}: add it to SLACK_BOT_TOKENS_FILE; if it is not yours, change the signing secret"
             ),
         ),
         ApiError::RateLimited { retry_after, .. } => ExistenceAnswer::Paused(*retry_after, error.to_string()),

@@ -29,7 +29,7 @@ use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, UnseenChannels};
 
 use crate::failure::JobFailure;
 use crate::marks::note_visibility_if_kept;
-use crate::quarantine::aside::is_tried_aside;
+use crate::quarantine::turns::is_tried_aside;
 
 use ask::{ExistenceAnswer, NO_GROUPS, NOT_LISTED, ShownFacts};
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ports::queue::Delivery;
+use ports::queue::waiting::WaitCause;
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
@@ -98,7 +99,6 @@ async fn an_error_of_files_info_is_a_verdict_or_a_failure() {
         ("file_deleted", "skipped", "gone"),
         ("access_denied", "skipped", "access_denied"),
         ("missing_scope", "failed", "files:read"),
-        ("invalid_auth", "failed", "token"),
         ("something_new", "failed", "something_new"),
     ] {
         let slack = slack().await;
@@ -177,4 +177,33 @@ async fn a_429_postpones_the_workspaces_downloads_and_is_not_a_try() {
     assert!(requests.iter().all(|request| !request.url.path().contains("files.info")), "no try failed");
     assert_eq!(fixture.row("F01").await["state"], "held");
     assert_eq!(fixture.row("F02").await["state"], "held");
+}
+
+#[tokio::test]
+async fn a_file_waits_while_slack_refuses_the_token() {
+    let slack = slack().await;
+    let fixture = DownloaderFixture::for_slack(&slack);
+    let waits = async |job: &Delivery| {
+        let outcome = fixture.handle(job).await;
+        assert!(
+            matches!(&outcome, JobOutcome::Wait(WaitCause::Token, why) if why.contains("token")),
+            "{outcome:?}"
+        );
+    };
+    // The call for the file's metadata is refused.
+    info(&slack, &json!({ "ok": false, "error": "invalid_auth" })).await;
+    let unknown = fixture.share("C01", &json!({ "id": "F01", "file_access": "check_file_info" })).await;
+    waits(&unknown).await;
+    assert_eq!(fixture.row("F01").await["state"], "pending");
+    // Slack wants a login for the bytes, because the token is refused.
+    let file = fixture.share("C01", &fixture.file("F02", json!({}))).await;
+    answer(&slack, "F02", ResponseTemplate::new(401)).await;
+    Mock::given(path("/api/auth.test"))
+        .respond_with(
+            ResponseTemplate::new(200).set_body_json(json!({ "ok": false, "error": "token_revoked" })),
+        )
+        .with_priority(1)
+        .mount(&slack)
+        .await;
+    waits(&file).await;
 }
