@@ -107,11 +107,8 @@ impl<'a> DisplayNames<'a> {
         let mut names: HashMap<&str, &str> = HashMap::new();
         // The first workspace with a name for a person wins.
         for (key, row) in keys.iter().zip(&rows) {
-            let attributes = ["display_name", "real_name", "name"];
-            let name = row.as_ref().and_then(|row| {
-                attributes.into_iter().filter_map(|name| row.text(name)).find(|name| is_visible(name))
-            });
-            if let Some(name) = name {
+            let names_of = row.iter().flat_map(rules::directory::names);
+            if let Some(name) = names_of.into_iter().find(|name| is_visible(name)) {
                 names.entry(&key.timestamp).or_insert(name);
             }
         }
@@ -125,7 +122,8 @@ impl<'a> DisplayNames<'a> {
             .get_all(&homes.iter().map(|(_, organisation)| organisation).collect::<Vec<_>>())
             .await?;
         for ((person, _), organisation) in homes.iter().zip(organisations) {
-            let name = organisation.as_ref().and_then(|row| row.text("name")).filter(|name| is_visible(name));
+            let name =
+                organisation.as_ref().and_then(rules::organisation::name).filter(|name| is_visible(name));
             let new = name.filter(|_| !self.organisations.contains_key(&person.timestamp));
             self.organisations.extend(new.map(|name| (person.timestamp.clone(), plain::line(name))));
         }

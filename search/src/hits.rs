@@ -263,7 +263,7 @@ impl<'a> ShownHits<'a> {
         let name = known.and_then(|(channels, _)| channels.name(&main.channel)).map(str::to_owned);
         let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
         let snapshot = main.newest(self.archive).await?;
-        let is_private = snapshot.is_some_and(|snapshot| snapshot["visibility"] == "private");
+        let is_private = snapshot.is_some_and(|snapshot| snapshot.is_private());
         self.channels.insert(location.clone(), HitChannel { joined, name, is_private, base_url });
         Ok(())
     }

@@ -6,8 +6,8 @@ use ::slack::ids::{FileId, TeamId, Ts};
 use ports::archive::{Archive, ArchiveError, Item, Query, key};
 use ports::files::{FileKey, Files};
 use reader::directory;
-use rules::file::row;
-use rules::view::MessageView;
+use rules::file::{image, row};
+use rules::view::{ChannelView, MessageView};
 use rules::{message, project};
 use serde_json::Value;
 use workers::quarantine;
@@ -89,11 +89,11 @@ pub(super) async fn count(
 }
 
 impl ArchiveCounts {
-    fn add_channel(&mut self, state: &Value) {
-        self.former_names += list(&state["names_history"]).len().saturating_sub(1);
-        self.archived += usize::from(state["archived"] == true);
-        self.deleted_channels += usize::from(state["deleted"] == true);
-        self.private += usize::from(state["visibility"] == "private");
+    fn add_channel(&mut self, state: &ChannelView) {
+        self.former_names += state.former_names().count();
+        self.archived += usize::from(state.is_archived());
+        self.deleted_channels += usize::from(state.is_deleted());
+        self.private += usize::from(state.is_private());
     }
 
     fn add_message(&mut self, message: &MessageView) {
@@ -129,7 +129,7 @@ async fn is_whole(files: &dyn Files, team: &TeamId, row: &Item) -> anyhow::Resul
 /// Returns the number of people or emoji whose picture is stored.
 async fn images(archive: &dyn Archive, partition: String) -> Result<usize, ArchiveError> {
     let rows = all(archive, partition).await?;
-    Ok(rows.iter().filter(|row| project::directory(row)["image_file"].is_string()).count())
+    Ok(rows.iter().filter(|row| image::picture(row).is_some()).count())
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -6,7 +6,7 @@ use std::path::Path;
 use ports::archive::{Item, Query, key};
 use reader::rows::VisibleRows;
 use rules::file::row::{self, Share};
-use rules::view::{FileView, MessageView};
+use rules::view::{FileView, MessageView, PersonView};
 use rules::{message, project};
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ pub(super) async fn write(
     finish(channels)?;
     let (mut users, mut files) = (create("users.jsonl")?, create("files.jsonl")?);
     for team in &source.teams {
-        copy(source.people(team).await?, files_uri, &mut users).await?;
+        copy(source.people(team).await?, PersonView::as_json, files_uri, &mut users).await?;
         let locations: Vec<_> = source
             .channels
             .iter()
@@ -54,12 +54,10 @@ pub(super) async fn write(
             .filter(|location| location.team == *team)
             .collect();
         let is_exported = |share: Share| locations.iter().any(|location| location.channel == share.channel);
-        let shown = |item: &Item| {
-            let file = row::shares(item).any(is_exported).then(|| project::file(item)).flatten();
-            file.map(FileView::into_json)
-        };
+        let shown = |item: &Item| row::shares(item).any(is_exported).then(|| project::file(item)).flatten();
         copy(
             VisibleRows::all(source.archive, Query::partition(key::files(team)), shown),
+            FileView::as_json,
             files_uri,
             &mut files,
         )
@@ -117,14 +115,15 @@ impl JsonLines<'_, '_> {
     }
 }
 
-async fn copy(
-    mut rows: VisibleRows<'_, Value>,
+async fn copy<V>(
+    mut rows: VisibleRows<'_, V>,
+    as_json: fn(&V) -> &Value,
     files_uri: &str,
     out: &mut ExportFile,
 ) -> Result<(), ExportError> {
     while let Some(page) = rows.next().await? {
         for row in &page {
-            plain::json_line(out, &*project::address(row, files_uri))?;
+            plain::json_line(out, &*project::address(as_json(row), files_uri))?;
         }
     }
     Ok(())

@@ -10,8 +10,7 @@ use reader::{find, history};
 use rules::channel::index::bare_name;
 use rules::history::without_tokens;
 use rules::project;
-use rules::view::MessageView;
-use serde_json::Value;
+use rules::view::{ChannelView, MessageView, PersonView};
 use slack::ids::{TeamId, Ts};
 
 use super::ExportArgs;
@@ -74,21 +73,19 @@ impl ExportedFacts {
     async fn read(
         archive: &dyn Archive,
         location: &ChannelOfTeam,
-        snapshot: &Value,
+        snapshot: &ChannelView,
         listed_name: Option<&str>,
     ) -> Result<Self, ArchiveError> {
-        let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
-        let is_set = |name: &str| snapshot[name] == true;
-        let listed_name = listed_name.map(|name| bare_name(name, is_set("deleted")));
+        let listed_name = listed_name.map(|name| bare_name(name, snapshot.is_deleted()));
         Ok(Self {
-            name: text("name").or_else(|| listed_name.map(str::to_owned)),
-            topic: text("topic"),
-            purpose: text("purpose"),
+            name: snapshot.name().or(listed_name).map(str::to_owned),
+            topic: snapshot.topic().map(str::to_owned),
+            purpose: snapshot.purpose().map(str::to_owned),
             created: history::created(archive, &location.team, &location.channel).await?,
-            is_archived: is_set("archived"),
-            is_deleted: is_set("deleted"),
-            is_private: snapshot["visibility"] == "private",
-            is_shared: is_set("ext_shared"),
+            is_archived: snapshot.is_archived(),
+            is_deleted: snapshot.is_deleted(),
+            is_private: snapshot.is_private(),
+            is_shared: snapshot.is_shared(),
         })
     }
 }
@@ -106,7 +103,7 @@ impl<'a> ExportSource<'a> {
         if args.channels.is_empty() {
             let list = ChannelList::read(archive, &teams, ChannelOrder::Name).await?;
             for listed in list.channels() {
-                let snapshot = listed.location.newest(archive).await?.unwrap_or(Value::Null);
+                let snapshot = listed.location.newest(archive).await?.unwrap_or_default();
                 if list.successor(&listed.location, &snapshot).is_none() {
                     let joined = find::joined_channel(archive, &listed.location, &teams).await?;
                     let name = listed.name.as_deref();
@@ -121,7 +118,7 @@ impl<'a> ExportSource<'a> {
             if found.iter().any(|(other, _): &(JoinedChannel<'_>, _)| other.locations().contains(location)) {
                 continue;
             }
-            let snapshot = location.newest(archive).await?.unwrap_or(Value::Null);
+            let snapshot = location.newest(archive).await?.unwrap_or_default();
             let facts = ExportedFacts::read(archive, location, &snapshot, None).await?;
             found.push((joined, facts));
         }
@@ -166,7 +163,7 @@ impl<'a> ExportSource<'a> {
         Some(message)
     }
 
-    pub(crate) async fn people(&self, team: &TeamId) -> Result<VisibleRows<'a, Value>, ArchiveError> {
+    pub(crate) async fn people(&self, team: &TeamId) -> Result<VisibleRows<'a, PersonView>, ArchiveError> {
         people_of(self.archive, team).await
     }
 

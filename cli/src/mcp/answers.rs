@@ -211,7 +211,7 @@ impl ToolAnswers {
                 is_more = true;
                 break;
             }
-            let snapshot = row.location.newest(archive).await?.unwrap_or(Value::Null);
+            let snapshot = row.location.newest(archive).await?.unwrap_or_default();
             if list.successor(&row.location, &snapshot).is_some() {
                 continue;
             }
@@ -219,17 +219,12 @@ impl ToolAnswers {
             let mut shown = shown::channel(&row.location, row.name.as_deref());
             let in_teams = list.teams_of(&row.location.channel);
             shown::set_if_some(&mut shown, "team_ids", (in_teams.len() > 1).then(|| json!(in_teams)));
-            for name in ["topic", "purpose"] {
-                let text = snapshot[name].as_str().filter(|text| !text.is_empty());
+            for (name, text) in [("topic", snapshot.topic()), ("purpose", snapshot.purpose())] {
+                let text = text.filter(|text| !text.is_empty());
                 shown::set_if_some(&mut shown, name, text.map(|text| plain::excerpt(text, MAX_TOPIC_CHARS)));
             }
-            for (name, is_set) in [
-                ("archived", snapshot["archived"] == true),
-                ("deleted", snapshot["deleted"] == true),
-                ("private", snapshot["visibility"] == "private"),
-                ("shared", snapshot["ext_shared"] == true),
-            ] {
-                shown::set_if_some(&mut shown, name, is_set.then_some(true));
+            for mark in snapshot.marks() {
+                shown::set_if_some(&mut shown, mark, Some(true));
             }
             channels.push(shown.into());
         }

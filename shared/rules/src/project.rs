@@ -12,7 +12,7 @@ use super::channel::fold::FOLDED;
 use super::directory::{EARLIEST, VERSION};
 use super::file::{canvas_text, image, row};
 use super::message::{CONTENT_VERSION, files, revision};
-use super::view::{FileView, MessageView};
+use super::view::{ChannelView, FileView, MessageView};
 use super::{pin, profile, reaction};
 use ports::archive::Item;
 use ports::files::FileKey;
@@ -70,9 +70,9 @@ pub fn canvas_of_channel(item: &Item) -> Option<MessageView> {
 /// A row of the directory as readers see it.
 pub fn directory(item: &Item) -> Value {
     let mut visible = item.clone();
-    let image = image::current(&item.attributes);
+    let image = image::picture(item);
     visible.attributes.retain(|name, _| name != VERSION && !image::is_register(name));
-    visible.attributes.extend(image.map(|uri| ("image_file".to_owned(), uri)));
+    visible.attributes.extend(image.map(|key| ("image_file".to_owned(), key.as_str().into())));
     if let Some(earliest) = item.text(EARLIEST).and_then(profile::unpadded) {
         visible.attributes.insert(EARLIEST.into(), earliest.as_str().into());
     }
@@ -110,9 +110,9 @@ pub fn file(item: &Item) -> Option<FileView> {
 }
 
 /// A snapshot of a channel as readers see it. `None` for a row whose event is stored but not folded yet.
-pub fn channel(item: &Item) -> Option<Value> {
+pub fn channel(item: &Item) -> Option<ChannelView> {
     item.text(FOLDED)?;
     let mut visible = item.clone();
     visible.attributes.retain(|name, _| name != FOLDED && !is_raw(name));
-    Some(visible.to_json())
+    Some(visible.to_json().into())
 }

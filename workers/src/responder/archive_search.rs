@@ -120,7 +120,7 @@ impl ArchiveSearch {
         Ok(ChannelAudience {
             is_marked: MarkState::from_row(mark.as_ref()) == MarkState::Public,
             register: VisibilityRegister::from_row(mark.as_ref()),
-            is_public: state.is_some_and(|state| state["visibility"] == "public"),
+            is_public: state.is_some_and(|state| state.visibility() == Some("public")),
         })
     }
 }

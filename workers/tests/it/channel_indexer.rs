@@ -14,6 +14,7 @@ use reader::directory;
 use reader::gaps;
 use rules::gap::run::RunSpan;
 use rules::project;
+use rules::view::ChannelView;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::{TEAM, event};
@@ -55,7 +56,11 @@ impl IndexerFixture {
 
     /// The channel's current state as readers see it.
     async fn current(&self, channel: &str) -> Option<Value> {
-        self.rows(key::channels(&team(), &id(channel))).await.last().and_then(project::channel)
+        self.rows(key::channels(&team(), &id(channel)))
+            .await
+            .last()
+            .and_then(project::channel)
+            .map(ChannelView::into_json)
     }
 
     async fn mark(&self, channel: &str) {

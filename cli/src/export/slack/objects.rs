@@ -6,9 +6,8 @@ use std::collections::HashSet;
 
 use rules::history::{DELETED_TEXT, without_tokens};
 use rules::message::is_forwarded;
-use rules::view::MessageView;
+use rules::view::{MessageView, PersonView};
 use serde_json::{Map, Value, json};
-use slack::envelope;
 use slack::ids::{ChannelId, SLACKBOT, TeamId, Ts};
 
 use crate::export::source::ExportedFacts;
@@ -125,16 +124,15 @@ pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ExportedFacts) -> Va
 }
 
 /// A person as Slack lists them, without their email address.
-pub(super) fn person(row: &Value, team: &TeamId) -> Value {
-    let raw = row["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok());
-    let mut object = match raw {
+pub(super) fn person(row: &PersonView, team: &TeamId) -> Value {
+    let mut object = match row.raw() {
         Some(Value::Object(raw)) => raw,
         Some(_) | None => Map::new(),
     };
-    let id = row["user_id"].as_str().or(row["timestamp"].as_str()).unwrap_or_default();
+    let id = row.id().unwrap_or_default();
     object.insert("id".into(), id.into());
     object.entry("team_id").or_insert_with(|| team.as_str().into());
-    let known = ["name", "display_name", "real_name"].into_iter().find_map(|name| row[name].as_str());
+    let known = row.name().or(row.display_name()).or(row.real_name());
     object.entry("name").or_insert_with(|| known.unwrap_or(id).into());
     object.remove(EMAIL);
     if let Some(profile) = object.get_mut("profile").and_then(Value::as_object_mut) {
@@ -256,8 +254,8 @@ mod tests {
         let row = json!({ "user_id": "U1", "real_name": "Ana", "raw_event": raw.to_string() });
         let expected =
             json!({ "id": "U1", "team_id": "T1", "name": "Ana", "profile": { "real_name": "Ana" } });
-        assert_eq!(person(&row, &team), expected);
+        assert_eq!(person(&row.into(), &team), expected);
         let nameless = json!({ "id": "U9", "team_id": team, "name": "U9" });
-        assert_eq!(person(&json!({ "timestamp": "U9" }), &team), nameless);
+        assert_eq!(person(&json!({ "timestamp": "U9" }).into(), &team), nameless);
     }
 }

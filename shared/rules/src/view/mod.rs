@@ -1,11 +1,15 @@
 //! Rows as readers see them, with a name for each attribute that a reader uses. A view is the JSON object that
 //! `--json` prints: attributes without a name here stay in it.
 
+mod channel;
 mod file;
 mod message;
+mod person;
 
+pub use channel::ChannelView;
 pub use file::{FileVersionView, FileView};
 pub use message::MessageView;
+pub use person::PersonView;
 
 use serde_json::Value;
 
