@@ -1,12 +1,15 @@
-//! The eraser visits every kind of row that facts of erasures cover.
+//! The eraser visits every kind of row that can be erased.
 
 use std::sync::Arc;
 
 use ports::archive::rows::{ErasedWith, ROWS, RowKind};
 use ports::archive::{Archive, ArchiveExt, ErasureFact, ErasureScope, ItemKey, Update, text_attributes};
+use ports::queue::QueueName;
+use rules::waiting::WaitState;
 use slack::ids::{ChannelId, TeamId, Ts, UserGroupId, UserId};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
+use testkit::memory::watched::WatchedArchive;
 use workers::eraser::EraserMode;
 
 use super::eraser::erase;
@@ -20,6 +23,9 @@ fn row(kind: &RowKind) -> Update {
         ("{group}", "S1"),
         ("{ts}", "1700000000.000100"),
         ("{day}", "2023-11-14"),
+        ("{queue}", "events"),
+        ("{file}", "F1"),
+        ("{number}", "0"),
     ];
     let key = [kind.partition, kind.sort]
         .map(|pattern| ids.iter().fold(pattern.to_owned(), |text, (name, id)| text.replace(name, id)));
@@ -55,4 +61,27 @@ async fn the_eraser_visits_every_kind_that_facts_cover() {
             assert_eq!(stored.is_erased(), is_due, "{:?}", row.key);
         }
     }
+}
+
+#[tokio::test]
+async fn the_eraser_reads_every_kind_that_it_erases_without_a_fact_about_the_row() {
+    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let archive = Arc::new(MemoryArchive::new());
+    archive.write(&Update::mark(ItemKey::public_mark(&team, &channel))).await.unwrap();
+    let erased_alone = || ROWS.iter().filter(|kind| matches!(kind.erased, ErasedWith::Eraser(_)));
+    // A workspace's waiting jobs are found through their state.
+    let mut waiting = WaitState::new(QueueName::Events, &team);
+    waiting.renew_wake();
+    archive.write(&waiting.update().unwrap()).await.unwrap();
+    for kind in erased_alone() {
+        archive.write(&row(kind)).await.unwrap();
+    }
+    let watched = WatchedArchive::new(archive);
+    let until = Ts::parse("1800000000.000000").unwrap();
+    let fact = ErasureFact { team, scope: ErasureScope::Channel(channel), until };
+    erase(&watched, &MemoryFiles::new(), &[fact], EraserMode::Act).await.unwrap();
+    let read = watched.read();
+    let missed: Vec<ItemKey> =
+        erased_alone().map(|kind| row(kind).key).filter(|key| !read.contains(&key.item_id)).collect();
+    assert_eq!(missed, []);
 }
