@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use ports::archive::{ArchiveError, Item};
 use rules::figures::message::{date, mentions, named_root_author, reactions, reactions_text, words};
-use rules::project;
 use rules::view::MessageView;
+use rules::{message, project};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, Ts, UserId};
 
@@ -13,25 +13,26 @@ use crate::joined::JoinedChannel;
 use crate::thread;
 
 /// Returns the figures that depend on the message alone; `None` for a row whose key is not a message's.
-fn own(message: &Item) -> Option<Value> {
-    let ts = Ts::parse(&message.key.timestamp).ok()?;
-    let channel = message.key.item_id.rsplit('#').next().and_then(|id| ChannelId::parse(id).ok())?;
-    let text = message.text("text").unwrap_or_default();
-    let reactions = reactions(message);
+fn own(row: &Item, message: &MessageView) -> Option<Value> {
+    let ts = Ts::parse(&row.key.timestamp).ok()?;
+    let channel = row.key.item_id.rsplit('#').next().and_then(|id| ChannelId::parse(id).ok())?;
+    let text = message.text().unwrap_or_default();
+    let reactions = reactions(row);
     Some(json!({
         "cid_ts": format!("{channel}_{ts}"),
         "date": date(&ts),
         "word_count": words(text),
-        "mentions": mentions(text, message.text("user")).join(":"),
+        "mentions": mentions(text, message.user()).join(":"),
         "reactions_text": reactions_text(&reactions),
         "reaction_count": reactions.values().map(Vec::len).sum::<usize>(),
     }))
 }
 
 /// Returns a message as readers see it, with the figures that depend on the message alone.
-pub fn with_own_figures(message: &Item) -> Option<MessageView> {
-    let mut seen = project::message(message)?;
-    if let (Value::Object(seen), Some(Value::Object(figures))) = (seen.json_mut(), own(message)) {
+pub fn with_own_figures(row: &Item) -> Option<MessageView> {
+    let mut seen = project::message(row)?;
+    let figures = own(row, &seen);
+    if let (Value::Object(seen), Some(Value::Object(figures))) = (seen.json_mut(), figures) {
         seen.extend(figures);
     }
     Some(seen)
@@ -83,7 +84,7 @@ impl<'a> ThreadFigures<'a> {
             return Ok(known.clone());
         }
         let root = self.channel.message(root_ts).await?;
-        let author = root.as_ref().and_then(|root| root.text("user")).map(str::to_owned);
+        let author = root.as_ref().and_then(message::author).map(str::to_owned);
         let author = author.or_else(|| named_root_author(reply.raw_event()?));
         self.root_authors.insert(root_ts.clone(), author.clone());
         Ok(author)

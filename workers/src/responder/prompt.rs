@@ -11,7 +11,7 @@ use reader::text::{self, MessageText, flat};
 use reader::{find, joined::ChannelOfTeam, rows, thread};
 use rules::question::QuestionId;
 use rules::question::recognition::without_mention;
-use rules::question::rows::QuestionRow;
+use rules::question::rows::{QuestionRow, channel_name};
 use rules::view::MessageView;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ impl Responder {
             )
             .await?;
         let row = archive.get(&ItemKey::question(&id.team, &id.channel, &id.ts)).await?;
-        let channel_name = row.as_ref().and_then(|row| row.text("channel_name")).map(str::to_owned);
+        let channel_name = row.as_ref().and_then(channel_name).map(str::to_owned);
         Ok(Prompt {
             id: id.name(),
             team_id: id.team.to_string(),
