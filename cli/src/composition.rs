@@ -58,10 +58,11 @@ impl Composition {
 
         let (working, no_more_jobs) = watch::channel(false);
         work.search_index.clone_from(&index);
-        let responder = work.responder.clone();
+        let (responder, longest_wait) = (work.responder.clone(), work.waiting.longest_wait());
         let environment = Environment::from_backend(backend, clock, work);
         // The workers also learn about each other's backpressure through these shared settings.
-        let settings = RuntimeSettings { open_requests, ..RuntimeSettings::for_backend(backend) };
+        let settings =
+            RuntimeSettings { open_requests, longest_wait, ..RuntimeSettings::for_backend(backend) };
         let mut workers = JoinSet::new();
         for (_, build) in workers::enabled(&responder) {
             let ports = environment.ports.clone();

@@ -345,7 +345,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }
         Command::Doctor(args) => block_on(operate::doctor::run(&args, out))?,
         Command::Quarantine(command) => on_archive(command.backend(), async |backend| {
-            operate::quarantine::run(backend, &SystemClock, &command, out).await
+            operate::quarantine::run(backend, &SystemClock::shared(), &command, out).await
         }),
         Command::Questions(command) => on_archive(command.backend(), async |backend| {
             operate::questions::run(backend, &SystemClock, &command, out).await

@@ -144,8 +144,13 @@ pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
     let mut failed = None;
     // Another process may create or remove it at the same time.
     for _ in 0..MAX_ATTEMPTS {
-        if let Some(connection) = open_existing(path)? {
-            return Ok(connection);
+        match open_existing(path) {
+            Ok(Some(connection)) => return Ok(connection),
+            // It was removed after this function had seen it.
+            Err(IndexError::Database { cause, .. })
+                if cause.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {}
+            Ok(None) => {}
+            Err(error) => return Err(error),
         }
         drop(create_private(path).map_err(|source| open_error(path, source))?);
         failed = create_tables(path).err();

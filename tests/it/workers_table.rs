@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ports::clock::SystemClock;
 use ports::workers::{DIRECTORY, WORKERS};
+use process::config::WaitArgs;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::backfill::BackfillMode;
 use process::config::existence::ExistenceArgs;
@@ -26,6 +27,7 @@ async fn every_row_builds_the_worker_with_its_name_and_queue() {
         downloads: file_downloader::DownloadSettings::default(),
         backfill: BackfillMode::default(),
         responder: ResponderSettings::off(),
+        waiting: WaitArgs::default(),
         search_index: None,
     };
     let environment = Environment::from_backend(&backend, &clock, settings);

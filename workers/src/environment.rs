@@ -14,7 +14,7 @@ use process::config::backfill::{BackfillMode, HistorianArgs};
 use process::config::existence::ExistenceArgs;
 use process::config::responder::{ResponderArgs, ResponderSettings};
 use process::config::slack::{self, JoinArgs, SlackArgs};
-use process::config::{ConfigError, FileArgs, instance_id};
+use process::config::{ConfigError, FileArgs, WaitArgs, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
 
@@ -43,6 +43,8 @@ pub struct WorkArgs {
     #[command(flatten)]
     backfill: HistorianArgs,
     #[command(flatten)]
+    waiting: WaitArgs,
+    #[command(flatten)]
     responder: ResponderArgs,
 }
 
@@ -58,6 +60,8 @@ pub struct WorkSettings {
     pub downloads: file_downloader::DownloadSettings,
     /// Which parts of Slack's history are read without a request.
     pub backfill: BackfillMode,
+    /// How long jobs wait before they are quarantined.
+    pub waiting: WaitArgs,
     /// Whether questions are answered, and how.
     pub responder: ResponderSettings,
     /// The file of the search index, which answers questions if no processor is configured.
@@ -78,6 +82,7 @@ impl WorkSettings {
             existence: args.existence,
             downloads: (&args.files).into(),
             backfill: args.backfill.backfill,
+            waiting: args.waiting,
             responder,
             search_index: None,
         })
@@ -132,7 +137,7 @@ pub struct Environment {
 impl Environment {
     /// The environment of this process on an open backend.
     pub fn from_backend(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
-        let WorkSettings { web, join, existence, downloads, backfill, mut responder, search_index } =
+        let WorkSettings { web, join, existence, downloads, backfill, mut responder, search_index, .. } =
             settings;
         if !backend.has_sql_prompt() {
             responder.limits.reset_poll_interval = POLL_INTERVAL_WITHOUT_PROMPT;

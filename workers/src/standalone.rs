@@ -104,6 +104,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     if spec.queue.role == QueueRole::Background {
         backend.work_in_background();
     }
+    let longest_wait = settings.waiting.longest_wait();
     let environment = Environment::from_backend(&backend, &clock, settings);
     // Report a wrong setting now, and not in every job.
     environment.ports.queue.ready().await?;
@@ -120,7 +121,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
             sync.run(requests, shutdown.clone()).await;
         }
     };
-    let settings = RuntimeSettings::for_backend(&backend);
+    let settings = RuntimeSettings { longest_wait, ..RuntimeSettings::for_backend(&backend) };
     tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), directory_sync);
     backend.close().await;
     Ok(())

@@ -32,12 +32,12 @@ use embedded::DATABASE_FILE;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
-use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::backfill::BackfillMode;
 use process::config::existence::ExistenceArgs;
 use process::config::responder::{ResponderMode, ResponderSettings};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
+use process::config::{IndexArgs, WaitArgs};
 use secrecy::SecretString;
 use slack_api::{BotToken, Tokens, WebApi};
 use tokio::net::TcpListener;
@@ -131,6 +131,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         downloads,
         backfill,
         responder,
+        waiting: WaitArgs::default(),
         search_index: None,
     };
     let index = Some(args.data.join(INDEX_FILE));

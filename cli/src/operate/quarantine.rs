@@ -1,13 +1,14 @@
 //! `annalist quarantine`: jobs that could not be stored, about which a person decides.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Subcommand};
 use jiff::Timestamp;
 use ports::archive::Archive;
-use ports::clock::{Clock, TimestampMs};
+use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::QueueName;
 use ports::queue::topology::QUEUES;
 use process::config::backend::Backend;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 use slack::ids::TeamId;
 use workers::quarantine::{self, Loss, QuarantineError, QuarantineFilter, Quarantined, redaction};
+use workers::runtime::Ports;
 
 use crate::plain;
 use crate::progress::ProgressLine;
@@ -84,14 +86,17 @@ pub(crate) enum QuarantineCommand {
         zone: ZoneArgs,
     },
     /// Send jobs back to their queues, once what was wrong is mended; it may be interrupted and run again
-    #[command(group(ArgGroup::new("jobs").required(true).multiple(true).args(["id", "all", "team", "reason", "queue"])))]
+    #[command(group(ArgGroup::new("jobs").required(true).multiple(true).args(["id", "all", "team", "reason", "queue", "waiting"])))]
     Replay {
         /// The job, as `list` names it
-        #[arg(conflicts_with_all = ["all", "team", "reason", "queue"])]
+        #[arg(conflicts_with_all = ["all", "team", "reason", "queue", "waiting"])]
         id: Option<String>,
         /// Every job there is
         #[arg(long, conflicts_with_all = ["team", "reason", "queue"])]
         all: bool,
+        /// Not the jobs in quarantine, but those that wait; by themselves they are tried again within a minute
+        #[arg(long)]
+        waiting: bool,
         #[command(flatten)]
         filter: QuarantineFilterArgs,
         #[command(flatten)]
@@ -126,7 +131,7 @@ impl QuarantineCommand {
 
 pub(crate) async fn run(
     backend: &Backend,
-    clock: &dyn Clock,
+    clock: &SharedClock,
     command: &QuarantineCommand,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
@@ -144,14 +149,19 @@ pub(crate) async fn run(
         }
         QuarantineCommand::Replay { id: Some(id), .. } => {
             let job = find(archive, id).await?;
-            let sent = quarantine::replay(&*backend.queue(), archive, clock, &job).await;
+            let sent = quarantine::replay(&*backend.queue(), archive, &**clock, &job).await;
             sent.with_context(|| format!("{} could not be replayed", job.id))?;
             Ok(writeln!(out, "sent {} back to {}", plain::line(&job.id), job.queue)?)
         }
-        QuarantineCommand::Replay { id: None, filter, .. } => {
+        QuarantineCommand::Replay { id: None, waiting: true, filter, .. } => {
+            let ports =
+                Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
+            release_waiting(&ports, &filter.into(), out).await
+        }
+        QuarantineCommand::Replay { id: None, waiting: false, filter, .. } => {
             let queue = backend.queue();
             let replay =
-                async |job: &Quarantined| match quarantine::replay(&*queue, archive, clock, job).await {
+                async |job: &Quarantined| match quarantine::replay(&*queue, archive, &**clock, job).await {
                     Err(error @ QuarantineError::Withheld) => Ok(Some(error.to_string())),
                     sent => Ok(sent
                         .with_context(|| format!("{} could not be replayed", job.id))
@@ -216,6 +226,27 @@ async fn for_matching(
     }
     writeln!(out, "{handled} {}.", plain::counted(done, "job", "jobs"))?;
     all
+}
+
+/// Sends waiting jobs back. Each page is sent completely before the next one, so that an interruption loses nothing.
+async fn release_waiting(
+    ports: &Ports,
+    filter: &QuarantineFilter,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut sent = 0;
+    let mut progress = ProgressLine::begin();
+    let released = quarantine::release_waiting(ports, filter, |count| {
+        sent += u64::try_from(count).unwrap_or_default();
+        progress.update(sent, sent, |_| format!("{} jobs", plain::grouped(sent)));
+    });
+    let released = released.await;
+    drop(progress);
+    match (&released, sent) {
+        (Ok(()), 0) => writeln!(out, "{NO_MATCH}")?,
+        (Ok(()) | Err(_), _) => writeln!(out, "Sent back {}.", plain::counted(sent, "job", "jobs"))?,
+    }
+    Ok(released?)
 }
 
 async fn drop_one(archive: &dyn Archive, job: &Quarantined, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -37,11 +37,23 @@ fn no_filter() -> QuarantineFilterArgs {
 }
 
 fn replay_all(fixture: &CliFixture) -> QuarantineCommand {
-    QuarantineCommand::Replay { id: None, all: true, filter: no_filter(), backend: fixture.data() }
+    QuarantineCommand::Replay {
+        id: None,
+        all: true,
+        waiting: false,
+        filter: no_filter(),
+        backend: fixture.data(),
+    }
 }
 
 fn replay_one(fixture: &CliFixture, id: String) -> QuarantineCommand {
-    QuarantineCommand::Replay { id: Some(id), all: false, filter: no_filter(), backend: fixture.data() }
+    QuarantineCommand::Replay {
+        id: Some(id),
+        all: false,
+        waiting: false,
+        filter: no_filter(),
+        backend: fixture.data(),
+    }
 }
 
 fn drop_one(fixture: &CliFixture, id: String) -> QuarantineCommand {
@@ -106,7 +118,7 @@ async fn quarantine_event(fixture: &CliFixture, message_id: &str) -> String {
 }
 
 async fn run_command(fixture: &CliFixture, command: &QuarantineCommand) -> anyhow::Result<String> {
-    output(async |out| run(&fixture.backend, fixture.clock(), command, out).await).await
+    output(async |out| run(&fixture.backend, &fixture.ports.clock, command, out).await).await
 }
 
 #[tokio::test]

@@ -185,6 +185,7 @@ impl DirectorySync {
         let mut private = Vec::new();
         let mut events = Vec::with_capacity(listed.channels.len());
         let mut members = Vec::with_capacity(listed.channels.len());
+        let mut joined = Vec::new();
         for raw in listed.channels {
             report.channels.listed += 1;
             let listed_state: ListedState<'_> = envelope::object_or_default(raw);
@@ -207,6 +208,11 @@ impl DirectorySync {
                         known.found(channel, Some(reach));
                     }
                     if listed_state.is_joined() {
+                        joined.push(Update::mark(ItemKey::joined(
+                            &report.team,
+                            event.channel(),
+                            &page.asked,
+                        )));
                         report.joined.push(event.channel().clone());
                     }
                     if listed_state.could_be_joined() {
@@ -226,6 +232,7 @@ impl DirectorySync {
         note_listed(&*self.archive, &events).await?;
         note_visibility_if_kept(&*self.archive, &private).await?;
         self.request_canvases(&events).await?;
+        note_joined(&*self.archive, joined).await?;
         note_members(&*self.archive, members).await?;
         let news = changed_channels(&*self.archive, events, index).await?;
         for stored in channel_indexer::store(&*self.archive, &news, self.shard_bytes).await {
@@ -312,6 +319,19 @@ async fn note_listed(archive: &dyn Archive, events: &[ChannelEvent]) -> Result<(
         updates.push(vec![update]);
     }
     write(archive, &updates).await.map(drop)
+}
+
+/// Writes the marks of the channels that the app is in and that have no mark yet: the app may have joined such a
+/// channel before events arrived.
+async fn note_joined(archive: &dyn Archive, marks: Vec<Update>) -> Result<(), ArchiveError> {
+    let looked_up = stream::iter(marks).map(|mark| async move {
+        let known = Query { limit: 1, ..Query::partition(mark.key.item_id.clone()) };
+        let is_marked = !archive.query(&known).await?.items.is_empty();
+        Ok::<_, ArchiveError>((!is_marked).then(|| vec![mark]))
+    });
+    let looked_up = looked_up.buffered(READS_AT_ONCE);
+    let missing: Vec<Vec<Update>> = looked_up.try_filter_map(|mark| async { Ok(mark) }).try_collect().await?;
+    write(archive, &missing).await.map(drop)
 }
 
 /// The events that differ from the archive, or whose channel readers would not find by its name.

@@ -217,6 +217,18 @@ impl FileDownloader {
         }
     }
 
+    /// The result of the last try: the file has failed if Slack answers for its workspace. If it does not, this
+    /// says nothing about the file.
+    pub(super) async fn last_failure(&self, job: &FileJob, reason: String) -> Result<Fetched, Trouble> {
+        match self.web.call(&job.team, Method::AuthTest, &[]).await {
+            Err(ApiError::Unreachable { .. } | ApiError::Garbled { .. }) => {
+                Err(Trouble::Local(JobFailure::Waits(WaitCause::Slack, reason)))
+            }
+            Err(error) if error.is_token_error() => self.refused(error, job),
+            Ok(_) | Err(_) => failed(reason),
+        }
+    }
+
     /// The result of a call that was refused, or that has no token. A refused token says nothing about the file.
     fn refused(&self, error: ApiError, job: &FileJob) -> Result<Fetched, Trouble> {
         match &error {

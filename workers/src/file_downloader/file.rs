@@ -183,10 +183,13 @@ impl FileDownloader {
     ) -> Result<Settled, JobFailure> {
         let seen = seen(job, &known);
         let fetched = match fetched {
-            Ok(fetched) => fetched,
             Err(Trouble::Transient(reason)) if receives >= self.settings.file_tries => {
-                Fetched::Failed(reason)
+                self.last_failure(job, reason).await
             }
+            fetched => fetched,
+        };
+        let fetched = match fetched {
+            Ok(fetched) => fetched,
             Err(trouble) => {
                 counter!(FILES, "outcome" => "retry").increment(1);
                 // Show readers that the file exists while it waits.

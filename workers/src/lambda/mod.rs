@@ -54,6 +54,7 @@ pub async fn serve(
     let metrics = telemetry::emf::install(args.metrics.metrics, names.prefix())?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
+    let longest_wait = settings.waiting.longest_wait();
     let environment = Environment::from_backend(&backend, &clock, settings);
     let (worker, ports) = (build(&environment), environment.ports.clone());
     let directory = spec.hourly.map(|_| environment.into_directory());
@@ -61,6 +62,7 @@ pub async fn serve(
     let settings = RuntimeSettings {
         visibility_timeout: spec.queue.visibility_timeout(),
         drain_deadline: DRAIN,
+        longest_wait,
         ..RuntimeSettings::for_backend(&backend)
     };
     let function = Arc::new(WorkerFunction { names, ports, worker, directory, settings });

@@ -39,6 +39,7 @@ pub use filter::QuarantineFilter;
 pub use listed::{count_matching, for_each, list, read_page};
 pub(crate) use listed::{partitions, read_page_of};
 pub use loss::{Loss, loss};
+pub use turns::release as release_waiting;
 
 const FIRST_SEEN: &str = "first_seen";
 const LAST_SEEN: &str = "last_seen";

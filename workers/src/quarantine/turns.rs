@@ -12,9 +12,9 @@ use rules::waiting::{CAUSE, NewWait, WaitState};
 use serde_json::Value;
 use slack::ids::TeamId;
 
-use super::aside::{TRIPS, read_state};
+use super::aside::{TRIPS, read_state, states};
 use super::row::sort_key;
-use super::{Quarantined, READ_AT_ONCE, insert, with_origin};
+use super::{QuarantineFilter, Quarantined, READ_AT_ONCE, insert, with_origin};
 use crate::failure::PortError;
 use crate::runtime::Ports;
 
@@ -65,15 +65,20 @@ impl WaitingJob {
         })
     }
 
-    /// The message that sends the job back.
-    fn message(&self, trial: Trial) -> Outgoing {
+    /// The message that sends the job back, in a turn or because a person wants it.
+    fn message(&self, trial: Option<Trial>) -> Outgoing {
         let trips = self.job.item.attributes.get(TRIPS).and_then(Value::as_u64);
         let trips = trips.and_then(|trips| u32::try_from(trips).ok()).unwrap_or_default();
+        // The queue drops a second message with the same id, so each time that the job is set aside needs another.
+        let (why, number) = match trial {
+            Some(trial) => (&b"trial"[..], trial.turn.to_be_bytes()),
+            None => (&b"released"[..], self.job.last_seen.0.to_be_bytes()),
+        };
         Outgoing {
             queue: self.job.queue,
             group: GroupId::from(self.job.group.clone()),
-            dedup: DedupId::from_parts(&[b"trial", self.job.id.as_bytes(), &trial.turn.to_be_bytes()]),
-            body: with_origin(&self.job, trips, Some(trial)),
+            dedup: DedupId::from_parts(&[why, self.job.id.as_bytes(), &number]),
+            body: with_origin(&self.job, trips, trial),
         }
     }
 
@@ -218,10 +223,9 @@ pub(crate) async fn is_tried_aside(archive: &dyn Archive, team: &TeamId, now: Ti
 /// Sends jobs back to their queue, and removes the row of each that was sent.
 pub(crate) async fn send_back(
     ports: &Ports,
-    jobs: Vec<(WaitCause, WaitingJob)>,
-    turn: u64,
+    jobs: Vec<(Option<Trial>, WaitingJob)>,
 ) -> Result<(), PortError> {
-    let messages = jobs.iter().map(|(cause, job)| job.message(Trial { cause: *cause, turn })).collect();
+    let messages = jobs.iter().map(|(trial, job)| job.message(*trial)).collect();
     let sent = ports.queue.send(messages).await;
     let removals = jobs.iter().zip(&sent).filter(|(_, sent)| sent.is_ok()).map(async |((_, job), _)| {
         // A row that changed belongs to a job that has come back already.
@@ -233,4 +237,35 @@ pub(crate) async fn send_back(
         removed?;
     }
     Ok(sent.into_iter().collect::<Result<(), QueueError>>()?)
+}
+
+/// Sends the waiting jobs that match back to their queues now, and tells `sent` after each page how many. A job
+/// whose cause persists is set aside again.
+///
+/// # Errors
+/// The queue or the archive failed; what was sent before has left its rows.
+pub async fn release(
+    ports: &Ports,
+    filter: &QuarantineFilter,
+    mut sent: impl FnMut(usize),
+) -> Result<(), PortError> {
+    for state in states(&*ports.archive).await? {
+        let Some(queue) = QueueName::from_label(&state.queue).filter(|queue| filter.includes(*queue)) else {
+            continue;
+        };
+        let mut after = None;
+        loop {
+            let (jobs, next) = page(&*ports.archive, (queue, &state.team), after, None, READ_AT_ONCE).await?;
+            let matches = |job: &WaitingJob| job.cause().is_some() && filter.matches(&job.job);
+            let jobs: Vec<_> = jobs.into_iter().filter(matches).map(|job| (None, job)).collect();
+            let count = jobs.len();
+            send_back(ports, jobs).await?;
+            sent(count);
+            match next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(())
 }

@@ -145,7 +145,9 @@ async fn make_turn(
     match aside::store_state(archive, &state).await? {
         Ok(stored) => {
             tracing::info!(%queue, team = %wake.team, jobs = jobs.len(), "sent waiting jobs back");
-            turns::send_back(ports, jobs, stored.turn).await?;
+            let trial = |cause| Some(Trial { cause, turn: stored.turn });
+            let jobs = jobs.into_iter().map(|(cause, job)| (trial(cause), job)).collect();
+            turns::send_back(ports, jobs).await?;
             Ok(NextTurn::After(NEXT_TURN))
         }
         Err(_) => Ok(NextTurn::After(Duration::ZERO)),

@@ -1,13 +1,15 @@
 //! The channels that the app joins, and failures of a join.
 
+use ports::archive::key;
+use reader::history;
 use serde_json::json;
-use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, channel, one_token, refusal};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, channel, one_token, refusal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use workers::directory::Joiner;
 use workers::directory::joins::{self, RetryLimit};
 
-use super::fixture::{DEADLINE, DirectoryFixture, TOKEN, id, team};
+use super::fixture::{DEADLINE, DirectoryFixture, TOKEN, id, team, ts};
 
 #[tokio::test]
 async fn public_channels_are_joined_and_a_new_one_too() {
@@ -70,4 +72,24 @@ async fn a_join_without_a_response_is_retried() {
     slack.plan_answers("conversations.join", [SlackAnswer::new(503), SlackAnswer::new(503)]);
     let tally = join(&slack, &["C00003", "C00004"]).await;
     assert_eq!((tally.joined, tally.failed.values().sum::<u64>()), (0, 2), "{tally:?}");
+}
+
+#[tokio::test]
+async fn a_channel_that_a_list_shows_the_app_in_counts_as_joined_since_the_first_such_list() {
+    let mut workspace = FakeWorkspace::with_size("T1", 4, 0);
+    for (number, is_member) in [(1, json!(false)), (2, json!(["?"])), (3, json!(null))] {
+        workspace.channels[number]["is_member"] = is_member;
+    }
+    let fixture = DirectoryFixture::new(workspace).await;
+    for seconds_later in [60, 3_660] {
+        fixture.slack.set_clock(START_S + seconds_later);
+        fixture.sync().await;
+    }
+    let mut joined = Vec::new();
+    for channel in ["C00000", "C00001", "C00002", "C00003"] {
+        let since = history::first_presence(&*fixture.archive, &team("T1"), &id(channel), &[]).await.unwrap();
+        joined.push(since.map(|since| since.to_string()));
+        assert!(fixture.rows(key::joins(&team("T1"), &id(channel))).await.len() <= 1, "{channel}");
+    }
+    assert_eq!(joined, [Some(ts(60)), None, None, None]);
 }

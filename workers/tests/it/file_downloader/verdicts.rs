@@ -207,3 +207,21 @@ async fn a_file_waits_while_slack_refuses_the_token() {
         .await;
     waits(&file).await;
 }
+
+#[tokio::test]
+async fn a_file_waits_after_its_last_try_only_while_slack_answers_nothing_at_all() {
+    let slack = slack().await;
+    let fixture = DownloaderFixture::for_slack(&slack);
+    let last_try = async |id: &str| {
+        let file = fixture.share("C01", &fixture.file(id, json!({}))).await;
+        answer(&slack, id, ResponseTemplate::new(503)).await;
+        fixture.handle(&Delivery { receive_count: settings().file_tries, ..file }).await
+    };
+    assert_eq!(last_try("F01").await, JobOutcome::Done);
+    assert_eq!(fixture.row("F01").await["state"], "failed");
+    let silent = Mock::given(path("/api/auth.test")).respond_with(ResponseTemplate::new(503));
+    silent.with_priority(1).mount(&slack).await;
+    let outcome = last_try("F02").await;
+    assert!(matches!(&outcome, JobOutcome::Wait(WaitCause::Slack, _)), "{outcome:?}");
+    assert_eq!(fixture.row("F02").await["state"], "pending");
+}

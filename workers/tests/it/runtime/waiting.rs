@@ -10,6 +10,7 @@ use ports::queue::{DedupId, GroupId, Outgoing, Queue};
 use rules::waiting::WaitState;
 use slack::ids::TeamId;
 
+use workers::quarantine::{self, QuarantineFilter};
 use workers::runtime::RuntimeSettings;
 
 use super::fixture::*;
@@ -97,6 +98,36 @@ async fn waiting_jobs_leave_the_queue_cost_one_trial_a_minute_and_go_on_by_thems
     assert_eq!(names.len(), 300, "each once");
     assert_eq!((worker.done().len(), aside(&fixture), depth(&fixture).await), (300, 0, 0));
     assert!(!state(&fixture).await.waits);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_can_send_waiting_jobs_back_at_once_and_as_often_as_they_like() {
+    let fixture = RuntimeFixture::new();
+    let (worker, ended, asked) = switched(WaitCause::Token);
+    send(&fixture, (0..120).map(|n| ("T1#C1", format!("m{n:03}")))).await;
+    let running = fixture.start(&worker, settings());
+    sleep(Duration::from_secs(30)).await;
+    let release = async |filter: QuarantineFilter| {
+        let mut sent = 0;
+        quarantine::release_waiting(&fixture.ports(), &filter, |jobs| sent += jobs).await.unwrap();
+        sleep(Duration::from_secs(10)).await;
+        sent
+    };
+    let other = QuarantineFilter { reason: Some("something else".into()), ..QuarantineFilter::default() };
+    assert_eq!(release(other).await, 0);
+    // Twice within the five minutes in which the queue drops a message that it has seen.
+    for _ in 0..2 {
+        asked.store(0, Ordering::SeqCst);
+        assert_eq!(release(QuarantineFilter::default()).await, 120);
+        assert_eq!((asked.load(Ordering::SeqCst) >= 120, aside(&fixture)), (true, 120));
+    }
+    ended.store(true, Ordering::SeqCst);
+    release(QuarantineFilter::default()).await;
+    let mut names = worker.done();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!((names.len(), aside(&fixture)), (120, 0));
     running.stop().await;
 }
 

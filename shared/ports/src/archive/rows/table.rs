@@ -152,7 +152,9 @@ rows_table! {
         "gap#{team}" (team: &TeamId) / "{fact}" (fact: &str);
     RUN = run in runs: "The events of a workspace that a run of ingest saw.", "message-writer", KEPT,
         "meta#{team}#runs" (team: &TeamId) / "{run}" (run: &RunId) where run = run.as_str();
-    JOINED = joined in joins: "A record that the app joined a channel.", "channel-indexer, directory sync", KEPT,
+    JOINED = joined in joins:
+        "A time at which the app joined a channel, or a list first showed that it is in it.",
+        "channel-indexer, directory sync", KEPT,
         "meta#{team}#joined#{channel}" (team: &TeamId, channel: &ChannelId)
         / "{clock}" (clock: &Ts) where clock = clock.padded();
     FILLED = filled in filled:
