@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::channel::index::DELETED_PREFIX;
-use serde_json::Value;
+use rules::view::ChannelView;
 use slack::ids::{ChannelId, TeamId};
 
 use crate::directory;
@@ -87,8 +87,8 @@ impl ChannelList {
 
     /// Returns the id under which a channel continues according to its snapshot, if the list contains that
     /// id.
-    pub fn successor(&self, location: &ChannelOfTeam, snapshot: &Value) -> Option<ChannelId> {
-        let next = ChannelId::parse(snapshot["next_channel_id"].as_str()?).ok()?;
+    pub fn successor(&self, location: &ChannelOfTeam, snapshot: &ChannelView) -> Option<ChannelId> {
+        let next = snapshot.next_id()?;
         self.teams_of(&next).contains(&location.team).then_some(next)
     }
 }
@@ -103,5 +103,5 @@ pub async fn is_deleted(
     if !name.is_some_and(|name| name.starts_with(DELETED_PREFIX)) {
         return Ok(false);
     }
-    Ok(location.newest(archive).await?.is_some_and(|newest| newest["deleted"] == true))
+    Ok(location.newest(archive).await?.is_some_and(|newest| newest.is_deleted()))
 }

@@ -2,6 +2,7 @@
 
 use ports::archive::{Archive, ArchiveError, Query, key};
 use rules::project;
+use rules::view::MessageView;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ pub async fn missing(archive: &dyn Archive) -> Result<MissingFiles, ArchiveError
             let page = archive.query(&query).await?;
             counted += page.items.len();
             for file in page.items.iter().filter_map(project::file) {
-                match file["state"].as_str() {
+                match file.state() {
                     Some("failed") => missing.failed += 1,
                     Some("pending") => missing.pending += 1,
                     Some(_) | None => {}
@@ -82,18 +83,19 @@ pub fn is_deleted(file: &Value) -> bool {
 
 /// Returns the state of a message's file: `held`, `deleted`, `failed` or a verdict; `None` while it is
 /// unknown. A file that is held may be deleted in Slack, see [`is_deleted`].
-pub fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
+pub fn file_state<'m>(message: &'m MessageView, file: &Value) -> Option<&'m str> {
     let id = file["id"].as_str()?;
-    let mut stored_uris = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);
     // The last part of a file's key is its id, followed by a name if it is another version.
-    if stored_uris.any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id)) {
+    if message
+        .stored_files()
+        .any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id))
+    {
         return Some("held");
     }
     if is_deleted(file) {
         return Some("deleted");
     }
-    let failed = (message["files_fetch_failed"] == true).then_some("failed");
-    message["files_verdict"][id].as_str().or(failed)
+    message.file_verdict(id).or(message.has_failed_files().then_some("failed"))
 }
 
 #[cfg(test)]

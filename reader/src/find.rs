@@ -2,8 +2,7 @@
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
 use rules::channel::index::DELETED_PREFIX;
-use rules::project;
-use serde_json::Value;
+use rules::directory::names;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use crate::channels::is_deleted;
@@ -147,7 +146,7 @@ pub fn location_for_id<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c 
 
 /// The workspaces in the archive.
 pub async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
-    let items = query_all(archive, Query::partition(key::TEAMS)).await?;
+    let items = query_all(archive, Query::partition(key::teams())).await?;
     Ok(items.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect())
 }
 
@@ -228,18 +227,12 @@ pub async fn find_people(
             found.push((team, user));
             continue;
         }
-        let is_called = |user: &Value| {
-            let names = ["name", "display_name", "real_name"].into_iter();
-            let is_meant =
-                names.filter_map(|name| user[name].as_str()).any(|known| known.to_lowercase() == name);
-            is_meant.then(|| user.clone())
-        };
-        let mut rows = VisibleRows::all(archive, Query::partition(key::users(&team)), |item| {
-            is_called(&project::directory(item))
+        let mut rows = VisibleRows::all(archive, Query::partition(key::users(&team)), |user| {
+            let is_called = names(user).any(|known| known.to_lowercase() == name);
+            is_called.then(|| UserId::parse(&user.key.timestamp).ok()).flatten()
         });
         while let Some(page) = rows.next().await? {
-            let ids = page.iter().filter_map(|user| UserId::parse(user["user_id"].as_str()?).ok());
-            found.extend(ids.map(|user| (team.clone(), user)));
+            found.extend(page.into_iter().map(|user| (team.clone(), user)));
         }
     }
     Ok(found)
@@ -310,16 +303,12 @@ pub async fn similar_names(
     let requested = called.strip_prefix('@').unwrap_or(called).to_lowercase();
     let mut close = Closest::new(&requested);
     for team in teams {
-        let mut rows = VisibleRows::all(archive, Query::partition(key::users(team)), |item| {
-            (!item.is_erased()).then(|| project::directory(item))
+        let mut rows = VisibleRows::all(archive, Query::partition(key::users(team)), |user| {
+            (!user.is_erased()).then(|| names(user).map(str::to_lowercase).collect::<Vec<_>>())
         });
         while let Some(page) = rows.next().await? {
-            for user in &page {
-                let names = ["name", "display_name", "real_name"].into_iter();
-                names
-                    .filter_map(|name| user[name].as_str())
-                    .for_each(|known| close.add_candidate(&known.to_lowercase()));
-            }
+            // The user name comes first: of equally similar names it is suggested.
+            page.iter().flat_map(|names| names.iter().rev()).for_each(|known| close.add_candidate(known));
         }
     }
     Ok(close.names())

@@ -102,7 +102,7 @@ pub async fn continues_under_another_id(
 ) -> Result<bool, ArchiveError> {
     let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
     let newest = location.newest(archive).await?;
-    Ok(newest.is_some_and(|newest| newest["next_channel_id"].is_string()))
+    Ok(newest.is_some_and(|newest| newest.next_id().is_some()))
 }
 
 #[cfg(test)]

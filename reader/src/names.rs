@@ -107,11 +107,8 @@ impl<'a> DisplayNames<'a> {
         let mut names: HashMap<&str, &str> = HashMap::new();
         // The first workspace with a name for a person wins.
         for (key, row) in keys.iter().zip(&rows) {
-            let attributes = ["display_name", "real_name", "name"];
-            let name = row.as_ref().and_then(|row| {
-                attributes.into_iter().filter_map(|name| row.text(name)).find(|name| is_visible(name))
-            });
-            if let Some(name) = name {
+            let names_of = row.iter().flat_map(rules::directory::names);
+            if let Some(name) = names_of.into_iter().find(|name| is_visible(name)) {
                 names.entry(&key.timestamp).or_insert(name);
             }
         }
@@ -125,7 +122,8 @@ impl<'a> DisplayNames<'a> {
             .get_all(&homes.iter().map(|(_, organisation)| organisation).collect::<Vec<_>>())
             .await?;
         for ((person, _), organisation) in homes.iter().zip(organisations) {
-            let name = organisation.as_ref().and_then(|row| row.text("name")).filter(|name| is_visible(name));
+            let name =
+                organisation.as_ref().and_then(rules::organisation::name).filter(|name| is_visible(name));
             let new = name.filter(|_| !self.organisations.contains_key(&person.timestamp));
             self.organisations.extend(new.map(|name| (person.timestamp.clone(), plain::line(name))));
         }
@@ -234,7 +232,7 @@ mod tests {
         user_group(&archive, json!({ "id": "S2", "handle": "\u{200b}" })).await;
         let mut names = DisplayNames::new(&archive, team());
         let text = "<!subteam^S1|@old> <!subteam^S2|@two> <!subteam^S3|@three> <!subteam^S4> <!subteam^s>";
-        let message: MessageText = read(&json!({ "user": "U1", "text": text }), &TimeZone::UTC);
+        let message: MessageText = read(&json!({ "user": "U1", "text": text }).into(), &TimeZone::UTC);
         names.learn([&message]).await.unwrap();
         assert_eq!(flat::line(&message.lines[0], &names), "@on␛call @two @three @S4 @s");
         let topic = names.description_text("ask <!subteam^S1>").await.unwrap();
@@ -260,7 +258,7 @@ mod tests {
             (json!({ "bot_id": "B3" }), "B3"),
             (json!({}), "unknown"),
         ] {
-            let text: MessageText = read(&message, &TimeZone::UTC);
+            let text: MessageText = read(&message.clone().into(), &TimeZone::UTC);
             names.learn([&text]).await.unwrap();
             assert_eq!(names.author(&text.author), shown, "{message}");
         }
@@ -281,7 +279,7 @@ mod tests {
         for (user, expected) in
             [("U1", Some("Acme Inc")), ("U2", None), ("U3", None), ("U4", None), ("U5", None)]
         {
-            let text = read(&json!({ "user": user }), &TimeZone::UTC);
+            let text = read(&json!({ "user": user }).into(), &TimeZone::UTC);
             names.learn([&text]).await.unwrap();
             assert_eq!(names.organisation(&text.author), expected, "{user}");
         }
@@ -295,7 +293,8 @@ mod tests {
         person(&archive, "U2", json!({ "display_name": "", "name": "\u{feff}" })).await;
         channel_names(&archive, json!({ "C1": "\u{200b}" })).await;
         let mut names = DisplayNames::new(&archive, team());
-        let message: MessageText = read(&json!({ "user": "U1", "text": "<@U2> <#C1>" }), &TimeZone::UTC);
+        let message: MessageText =
+            read(&json!({ "user": "U1", "text": "<@U2> <#C1>" }).into(), &TimeZone::UTC);
         names.learn([&message]).await.unwrap();
         assert_eq!((names.person_name("U1"), names.person_name("U2")), ("ana", "U2"));
         assert_eq!(names.channel_name("C1"), None);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ports::archive::{ArchiveError, Query, key};
 use rules::project;
-use serde_json::Value;
+use rules::view::MessageView;
 use slack::ids::Ts;
 
 use crate::joined::JoinedChannel;
@@ -24,7 +24,7 @@ pub async fn pinned(channel: &JoinedChannel<'_>) -> Result<Vec<Ts>, ArchiveError
     }
     let marked: Vec<&Ts> = marked.iter().collect();
     let rows = channel.messages(&marked).await?;
-    let is_pinned = |row: &Value| row.get("pinned").is_some() && row["deleted"] != true;
+    let is_pinned = |row: &MessageView| row.is_pinned() && !row.is_deleted();
     let pinned = marked
         .into_iter()
         .zip(rows)

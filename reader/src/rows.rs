@@ -2,7 +2,7 @@
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Partition, Query};
 use rules::project;
-use serde_json::Value;
+use rules::view::MessageView;
 use slack::ids::Ts;
 
 use crate::joined::JoinedChannel;
@@ -12,7 +12,7 @@ use crate::range::TimeRange;
 const PAGE: usize = 256;
 
 /// Converts an item to the row that readers see; `None` for a hidden item.
-type Project<'a> = Box<dyn Fn(&Item) -> Option<Value> + Send + 'a>;
+type Project<'a, V> = Box<dyn Fn(&Item) -> Option<V> + Send + 'a>;
 
 /// The source of rows.
 #[derive(Clone, Copy)]
@@ -44,20 +44,20 @@ impl RowSource<'_> {
     }
 }
 
-/// The visible rows of a query.
-pub struct VisibleRows<'a> {
+/// The visible rows of a query, as views.
+pub struct VisibleRows<'a, V = MessageView> {
     source: RowSource<'a>,
     query: Option<Query>,
-    project: Project<'a>,
+    project: Project<'a, V>,
     remaining: usize,
 }
 
-impl<'a> VisibleRows<'a> {
+impl<'a, V> VisibleRows<'a, V> {
     /// Reads all visible rows of a query.
     pub fn all(
         source: impl Into<RowSource<'a>>,
         query: Query,
-        project: impl Fn(&Item) -> Option<Value> + Send + 'a,
+        project: impl Fn(&Item) -> Option<V> + Send + 'a,
     ) -> Self {
         let query = Some(Query { limit: PAGE, descending: false, ..query });
         Self { source: source.into(), query, project: Box::new(project), remaining: usize::MAX }
@@ -114,14 +114,14 @@ impl<'a> VisibleRows<'a> {
     }
 
     /// Reads the next page; `None` after the last one.
-    pub async fn next(&mut self) -> Result<Option<Vec<Value>>, ArchiveError> {
+    pub async fn next(&mut self) -> Result<Option<Vec<V>>, ArchiveError> {
         let Some(query) = self.query.as_mut().filter(|_| self.remaining > 0) else { return Ok(None) };
         let page = self.source.query(query).await?;
         match page.next {
             Some(next) => query.after = Some(next),
             None => self.query = None,
         }
-        let mut rows: Vec<Value> = page.items.iter().filter_map(|item| (self.project)(item)).collect();
+        let mut rows: Vec<V> = page.items.iter().filter_map(|item| (self.project)(item)).collect();
         rows.truncate(self.remaining);
         self.remaining -= rows.len();
         Ok(Some(rows))
@@ -129,6 +129,6 @@ impl<'a> VisibleRows<'a> {
 }
 
 /// Reads a message as readers see it.
-pub async fn read_message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<Value>, ArchiveError> {
+pub async fn read_message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<MessageView>, ArchiveError> {
     Ok(channel.message(ts).await?.as_ref().and_then(project::message))
 }

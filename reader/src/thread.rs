@@ -5,7 +5,6 @@ use ports::archive::key::thread_parent;
 use ports::archive::{ArchiveError, Item, Query};
 use rules::message::CONTENT_VERSION;
 use rules::project;
-use serde_json::Value;
 use slack::ids::Ts;
 
 use crate::joined::{ChannelOfTeam, JoinedChannel};
@@ -13,11 +12,6 @@ use crate::rows::VisibleRows;
 
 /// Rows per page.
 const PAGE: usize = 256;
-
-/// Returns the root of the thread that a message belongs to. Every message of a thread contains it.
-pub fn root_ts(message: &Value) -> Option<Ts> {
-    Ts::parse(message["thread_ts"].as_str()?).ok()
-}
 
 /// Returns the replies to a message.
 pub fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> VisibleRows<'a> {

@@ -43,7 +43,7 @@ pub struct WaitingJobs {
 /// If the archive cannot be read.
 pub async fn read(archive: &dyn Archive) -> Result<Vec<WaitingJobs>, ArchiveError> {
     let mut waiting = Vec::new();
-    for row in query_all(archive, Query::partition(key::WAITING)).await? {
+    for row in query_all(archive, Query::partition(key::waiting_states())).await? {
         if let Some(state) = WaitState::read(&row).filter(|state| state.waits) {
             waiting.extend(count(archive, &state).await?);
         }
@@ -64,6 +64,7 @@ async fn count(archive: &dyn Archive, state: &WaitState) -> Result<Vec<WaitingJo
         rows += page.items.len();
         for row in &page.items {
             let Some(cause) = row.text(CAUSE).and_then(WaitCause::from_label) else { continue };
+            let reason = row.text("reason").unwrap_or_default();
             let of_cause = state.causes.get(&cause);
             let jobs = counted.entry(cause).or_insert_with(|| WaitingJobs {
                 team: state.team.clone(),
@@ -74,10 +75,10 @@ async fn count(archive: &dyn Archive, state: &WaitState) -> Result<Vec<WaitingJo
                 // The rows are in the order in which the jobs were sent.
                 since: first_sent(&row.key).unwrap_or_default(),
                 next_try: TimestampMs(of_cause.map_or_else(|| state.next_ms(), |cause| cause.next_ms)),
-                reason: row.text("reason").unwrap_or_default().to_owned(),
+                reason: reason.to_owned(),
             });
             jobs.jobs += 1;
-            row.text("reason").unwrap_or_default().clone_into(&mut jobs.reason);
+            reason.clone_into(&mut jobs.reason);
         }
         match page.next {
             None => break false,

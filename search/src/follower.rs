@@ -390,7 +390,7 @@ async fn indexed(items: &[Item], archive: &dyn Archive) -> Result<Vec<IndexedMes
             let (mut body, facets) = document::index_words_and_facets(&message, &no_names);
             body += &canvases::index_words(&shared);
             let facets: Vec<&str> = facets.iter().map(document::Facet::as_str).collect();
-            let thread = message["thread_ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
+            let thread = message.root_ts();
             IndexedText { body, facets: facets.join(" "), thread: thread.map(|ts| ts.micros()), is_message }
         });
         messages.push(IndexedMessage { location, ts, words });

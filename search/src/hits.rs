@@ -16,8 +16,8 @@ use reader::search::resolve::{self, KnownNames, ResolveError, ResolvedCondition,
 use reader::text::{self, MessageText};
 use reader::thread;
 use rules::file::canvas_text::CanvasText;
+use rules::view::MessageView;
 use rules::{merge, project};
-use serde_json::Value;
 use slack::ids::{FileId, TeamId, Ts};
 
 use crate::canvases;
@@ -80,7 +80,7 @@ pub struct SearchHit {
     /// The root of its thread, if it is in one.
     pub thread_ts: Option<Ts>,
     /// The message as returned by [`rules::project::message`].
-    pub message: Value,
+    pub message: MessageView,
     /// The author's name.
     pub author: String,
     /// The text as people read it.
@@ -188,7 +188,7 @@ struct HitChannel<'a> {
 /// A message that the index found, with its content.
 struct FoundMessage {
     hit: IndexHit,
-    message: Value,
+    message: MessageView,
     content: MessageText,
     canvases: Vec<CanvasText>,
     /// Whether it is a message, and not the canvas of a channel.
@@ -263,7 +263,7 @@ impl<'a> ShownHits<'a> {
         let name = known.and_then(|(channels, _)| channels.name(&main.channel)).map(str::to_owned);
         let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
         let snapshot = main.newest(self.archive).await?;
-        let is_private = snapshot.is_some_and(|snapshot| snapshot["visibility"] == "private");
+        let is_private = snapshot.is_some_and(|snapshot| snapshot.is_private());
         self.channels.insert(location.clone(), HitChannel { joined, name, is_private, base_url });
         Ok(())
     }
@@ -335,7 +335,7 @@ impl<'a> ShownHits<'a> {
     }
 
     async fn fits(&self, found: &FoundMessage, document: &SearchDocument) -> Result<bool, SearchError> {
-        if !self.query.with_deleted && found.message["deleted"] == true {
+        if !self.query.with_deleted && found.message.is_deleted() {
             return Ok(false);
         }
         let Some(channel) = self.channels.get(&found.hit.location) else { return Ok(false) };
@@ -355,7 +355,7 @@ impl<'a> ShownHits<'a> {
     ) -> SearchHit {
         let channel = self.channels.get(&location);
         let location = channel.map_or(location, |channel| channel.joined.current_location().clone());
-        let thread_ts = thread::root_ts(&message);
+        let thread_ts = message.root_ts();
         let base_url = channel.and_then(|channel| channel.base_url.as_deref());
         let permalink = match &canvas {
             Some(canvas) => permalink::canvas_permalink(base_url, &location.team, &canvas.file),
@@ -391,7 +391,7 @@ impl<'a> ShownHits<'a> {
 async fn has_replies(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<bool, ArchiveError> {
     let mut rows = thread::replies(channel, ts);
     while let Some(page) = rows.next().await? {
-        if page.iter().any(|reply| reply["deleted"] != true) {
+        if !page.iter().all(MessageView::is_deleted) {
             return Ok(true);
         }
     }

@@ -138,7 +138,8 @@ fn types_of(code: &str) -> Vec<&str> {
         let keyword = words.next()?;
         let is_definition = matches!(keyword, "struct" | "enum" | "trait" | "union" | "type");
         let name = words.next()?.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-        (is_definition && !is_associated).then_some(name)
+        // A macro's `$name` is no name.
+        (is_definition && !is_associated && !name.is_empty()).then_some(name)
     };
     code.lines().filter_map(defined).collect()
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use aws_template::permissions;
 use aws_template::summary::SUMMARY;
+use ports::archive::rows;
 use ports::metrics::{self, METRICS};
 use ports::queue::topology;
 
@@ -19,6 +20,11 @@ fn assert_shows(file: &str, table: &str) {
 #[test]
 fn the_topology_is_documented() {
     assert_shows("docs/queues.md", &topology::markdown_table());
+}
+
+#[test]
+fn the_kinds_of_rows_are_documented() {
+    assert_shows("docs/rows.md", &rows::markdown_table());
 }
 
 #[test]

@@ -92,7 +92,7 @@ async fn a_killed_download_publishes_no_partial_file_and_is_restarted() {
     let _finishes = downloader(data.path(), &slack).await;
     wait_until_idle(data.path(), DEADLINE).await;
     let row = database.archive().get(&row_key).await.unwrap().unwrap();
-    let row = project::file(&row).unwrap();
+    let row = project::file(&row).unwrap().into_json();
     assert_eq!((&row["state"], &row["size_bytes"]), (&json!("held"), &json!(SIZE_BYTES)));
     let content = std::fs::read(data.path().join("files").join(row["uri"].as_str().unwrap())).unwrap();
     assert!(content == [7; SIZE_BYTES], "{} bytes are stored", content.len());
@@ -126,7 +126,7 @@ async fn a_file_whose_downloader_is_killed_is_requested_exactly_once_more() {
     killed.sigkill().await;
     wait_until_idle(data.path(), DEADLINE).await;
     let row = database.archive().get(&ItemKey::file(&job.team, &job.object.id)).await.unwrap();
-    assert_eq!(project::file(&row.unwrap()).unwrap()["state"], "held");
+    assert_eq!(project::file(&row.unwrap()).unwrap().state(), Some("held"));
     assert_eq!(downloads(&slack).await, 2);
 
     let connection = rusqlite::Connection::open(data.path().join(DATABASE_FILE)).unwrap();

@@ -17,6 +17,7 @@ use futures_util::stream;
 use ports::archive::ItemKey;
 use ports::files::{FileKey, FileReader, FilesError};
 use rules::project;
+use rules::view::FileVersionView;
 use serde::Deserialize;
 use slack::ids::{FileId, TeamId};
 
@@ -50,17 +51,16 @@ pub(crate) async fn file(
     let (Ok(team), Ok(file)) = (TeamId::parse(&team), FileId::parse(&file)) else { return Err(missing()) };
     let row = state.archive.get(&ItemKey::file(&team, &file)).await?;
     let row = row.as_ref().and_then(project::file).ok_or_else(missing)?;
-    let versions = || row["versions"].as_array().into_iter().flatten();
     let uri = match params.updated {
         Some(updated) => {
             let updated: u64 = updated.parse().map_err(|_| missing())?;
-            versions().find(|version| version["updated"] == updated).map(|version| &version["uri"])
+            row.versions().find(|version| version.updated_s() == Some(updated)).and_then(FileVersionView::uri)
         }
-        None => Some(&row["uri"]),
+        None => row.uri(),
     };
-    let key = uri.and_then(|uri| FileKey::from_stored(uri.as_str()?)).ok_or_else(missing)?;
+    let key = uri.and_then(FileKey::from_stored).ok_or_else(missing)?;
     let opened = state.files.open(&key).await?.ok_or_else(missing)?;
-    let name = row["name"].as_str().unwrap_or(file.as_str());
+    let name = row.name().unwrap_or(file.as_str());
     served(opened, name, requested_part(&method, &headers)).await
 }
 

@@ -263,7 +263,7 @@ async fn remove_earlier_demo(folder: &Path, clock: &SharedClock) -> anyhow::Resu
     ensure!(folder.join(MARKER).is_file(), refuse);
     if folder.join(DATABASE_FILE).exists() {
         let earlier = Backend::open_existing(&BackendArgs::embedded(folder), Arc::clone(clock)).await?;
-        let teams = earlier.archive().query(&Query::partition(key::TEAMS)).await?;
+        let teams = earlier.archive().query(&Query::partition(key::teams())).await?;
         earlier.close().await;
         let others = teams.items.iter().any(|team| team.key.timestamp != slack::TEAM);
         ensure!(

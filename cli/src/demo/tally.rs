@@ -6,7 +6,8 @@ use ::slack::ids::{FileId, TeamId, Ts};
 use ports::archive::{Archive, ArchiveError, Item, Query, key};
 use ports::files::{FileKey, Files};
 use reader::directory;
-use rules::file::row;
+use rules::file::{image, row};
+use rules::view::{ChannelView, MessageView};
 use rules::{message, project};
 use serde_json::Value;
 use workers::quarantine;
@@ -76,7 +77,7 @@ pub(super) async fn count(
         for item in all(archive, key::messages(team, &channel)).await? {
             let Some(shown) = project::message(&item) else { continue };
             tally.add_message(&shown);
-            threads.extend(shown["thread_ts"].as_str().map(str::to_owned));
+            threads.extend(shown.thread_ts().map(str::to_owned));
             if let Ok(ts) = Ts::parse(&item.key.timestamp) {
                 let revisions = all(archive, key::revisions(team, &channel, &ts)).await?;
                 tally.revisions += message::versions(&revisions, Some(&item)).replaced.len();
@@ -88,24 +89,22 @@ pub(super) async fn count(
 }
 
 impl ArchiveCounts {
-    fn add_channel(&mut self, state: &Value) {
-        self.former_names += list(&state["names_history"]).len().saturating_sub(1);
-        self.archived += usize::from(state["archived"] == true);
-        self.deleted_channels += usize::from(state["deleted"] == true);
-        self.private += usize::from(state["visibility"] == "private");
+    fn add_channel(&mut self, state: &ChannelView) {
+        self.former_names += state.former_names().count();
+        self.archived += usize::from(state.is_archived());
+        self.deleted_channels += usize::from(state.is_deleted());
+        self.private += usize::from(state.is_private());
     }
 
-    fn add_message(&mut self, message: &Value) {
+    fn add_message(&mut self, message: &MessageView) {
         self.messages += 1;
-        self.deleted += usize::from(message["deleted"] == true);
-        self.edited += usize::from(message["updated_ts"].is_string());
-        let is_reply = message["thread_ts"].as_str().is_some_and(|thread_ts| message["ts"] != thread_ts);
-        self.replies += usize::from(is_reply);
-        self.files_shared += list(&message["files_s3"]).len();
-        self.files_skipped += message["files_verdict"].as_object().map_or(0, serde_json::Map::len);
-        self.files_failed += usize::from(message["files_fetch_failed"] == true);
-        self.reactions +=
-            list(&message["reactions"]).iter().map(|name| list(&name["users"]).len()).sum::<usize>();
+        self.deleted += usize::from(message.is_deleted());
+        self.edited += usize::from(message.is_edited());
+        self.replies += usize::from(message.replies_to().is_some());
+        self.files_shared += message.stored_files().count();
+        self.files_skipped += message.file_verdict_count();
+        self.files_failed += usize::from(message.has_failed_files());
+        self.reactions += message.reactions().iter().map(|name| list(&name["users"]).len()).sum::<usize>();
     }
 }
 
@@ -130,7 +129,7 @@ async fn is_whole(files: &dyn Files, team: &TeamId, row: &Item) -> anyhow::Resul
 /// Returns the number of people or emoji whose picture is stored.
 async fn images(archive: &dyn Archive, partition: String) -> Result<usize, ArchiveError> {
     let rows = all(archive, partition).await?;
-    Ok(rows.iter().filter(|row| project::directory(row)["image_file"].is_string()).count())
+    Ok(rows.iter().filter(|row| image::picture(row).is_some()).count())
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -6,9 +6,9 @@ use std::path::Path;
 use ports::archive::{Item, Query, key};
 use reader::rows::VisibleRows;
 use rules::file::row::{self, Share};
+use rules::view::{FileView, MessageView, PersonView};
 use rules::{message, project};
 use serde_json::Value;
-use slack::ids::Ts;
 
 use super::channel_files::{self, ExportFile, finish};
 use super::source::{ExportSource, ExportedChannel, remove_tokens};
@@ -46,7 +46,7 @@ pub(super) async fn write(
     finish(channels)?;
     let (mut users, mut files) = (create("users.jsonl")?, create("files.jsonl")?);
     for team in &source.teams {
-        copy(source.people(team).await?, files_uri, &mut users).await?;
+        copy(source.people(team).await?, PersonView::as_json, files_uri, &mut users).await?;
         let locations: Vec<_> = source
             .channels
             .iter()
@@ -57,6 +57,7 @@ pub(super) async fn write(
         let shown = |item: &Item| row::shares(item).any(is_exported).then(|| project::file(item)).flatten();
         copy(
             VisibleRows::all(source.archive, Query::partition(key::files(team)), shown),
+            FileView::as_json,
             files_uri,
             &mut files,
         )
@@ -86,11 +87,11 @@ impl JsonLines<'_, '_> {
             progress.read(page.len());
             for message in page {
                 let Some(message) = self.source.shown(message, &no_threads) else { continue };
-                plain::json_line(&mut self.messages, &*project::address(&message, self.files_uri))?;
+                plain::json_line(&mut self.messages, &*project::address(message.as_json(), self.files_uri))?;
                 progress.count_exported_if(true);
                 // Only messages that Slack marks as edited are looked up, because each lookup costs two
                 // reads.
-                if message["updated_ts"].is_string() || channel.joined.locations().len() > 1 {
+                if message.is_edited() || channel.joined.locations().len() > 1 {
                     self.revisions(channel, &message).await?;
                 }
             }
@@ -98,22 +99,31 @@ impl JsonLines<'_, '_> {
         Ok(())
     }
 
-    async fn revisions(&mut self, channel: &ExportedChannel<'_>, edited: &Value) -> Result<(), ExportError> {
-        let Some(ts) = edited["ts"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { return Ok(()) };
+    async fn revisions(
+        &mut self,
+        channel: &ExportedChannel<'_>,
+        edited: &MessageView,
+    ) -> Result<(), ExportError> {
+        let Some(ts) = edited.written_at() else { return Ok(()) };
         let (current, rows) = (channel.joined.message(&ts).await?, channel.joined.revisions(&ts).await?);
         let replaced = message::versions(&rows, current.as_ref()).replaced;
         for mut revision in replaced.iter().filter_map(|version| project::message(version.row)) {
             remove_tokens(&mut revision);
-            plain::json_line(&mut self.revisions, &*project::address(&revision, self.files_uri))?;
+            plain::json_line(&mut self.revisions, &*project::address(revision.as_json(), self.files_uri))?;
         }
         Ok(())
     }
 }
 
-async fn copy(mut rows: VisibleRows<'_>, files_uri: &str, out: &mut ExportFile) -> Result<(), ExportError> {
+async fn copy<V>(
+    mut rows: VisibleRows<'_, V>,
+    as_json: fn(&V) -> &Value,
+    files_uri: &str,
+    out: &mut ExportFile,
+) -> Result<(), ExportError> {
     while let Some(page) = rows.next().await? {
         for row in &page {
-            plain::json_line(out, &*project::address(row, files_uri))?;
+            plain::json_line(out, &*project::address(as_json(row), files_uri))?;
         }
     }
     Ok(())

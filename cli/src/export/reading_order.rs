@@ -9,7 +9,7 @@ use reader::names::DisplayNames;
 use reader::rows::{self, VisibleRows};
 use reader::text::{self, MessageText};
 use reader::thread;
-use serde_json::Value;
+use rules::view::MessageView;
 use slack::ids::Ts;
 
 use super::ExportProgress;
@@ -20,18 +20,18 @@ use super::threads::ThreadTable;
 #[derive(Debug)]
 pub(super) enum Arranged {
     /// A message of the channel, and the number of replies that follow it.
-    Message(Value, usize),
+    Message(MessageView, usize),
     /// A reply to the preceding message.
-    Reply(Value),
+    Reply(MessageView),
     /// The root of the following replies, which is outside the exported range.
-    RootOutsideRange(Value),
+    RootOutsideRange(MessageView),
     /// The timestamp of such a root that is not in the archive.
     MissingRoot(Ts),
 }
 
 impl Arranged {
     /// Returns the message, if there is one.
-    pub(super) fn row(&self) -> Option<&Value> {
+    pub(super) fn row(&self) -> Option<&MessageView> {
         match self {
             Self::Message(row, _) | Self::Reply(row) | Self::RootOutsideRange(row) => Some(row),
             Self::MissingRoot(_) => None,
@@ -73,8 +73,9 @@ impl<'s, 'a> ChannelTexts<'s, 'a> {
         progress: &mut ExportProgress,
     ) -> Result<Option<Vec<(Arranged, MessageText)>>, ArchiveError> {
         let Some(next) = self.arranged.next(progress).await? else { return Ok(None) };
+        let nothing = MessageView::default();
         let texts: Vec<MessageText> =
-            next.iter().map(|next| text::read(next.row().unwrap_or(&Value::Null), self.zone)).collect();
+            next.iter().map(|next| text::read(next.row().unwrap_or(&nothing), self.zone)).collect();
         self.names.learn(&texts).await?;
         Ok(Some(next.into_iter().zip(texts).collect()))
     }
@@ -86,7 +87,7 @@ struct ArrangedChannel<'s, 'a> {
     joined: &'s JoinedChannel<'a>,
     threads: ThreadTable,
     rows: VisibleRows<'s>,
-    waiting: VecDeque<Value>,
+    waiting: VecDeque<MessageView>,
     thread: Option<VisibleRows<'s>>,
     /// The roots of threads that were read.
     read_threads: HashSet<Ts>,
@@ -128,9 +129,12 @@ impl<'s, 'a> ArrangedChannel<'s, 'a> {
         }
     }
 
-    async fn arrange(&mut self, message: Value, arranged: &mut Vec<Arranged>) -> Result<(), ArchiveError> {
-        let ts = |name: &str| Ts::parse(message[name].as_str()?).ok();
-        let (own_ts, thread_ts) = (ts("ts"), ts("thread_ts"));
+    async fn arrange(
+        &mut self,
+        message: MessageView,
+        arranged: &mut Vec<Arranged>,
+    ) -> Result<(), ArchiveError> {
+        let (own_ts, thread_ts) = (message.written_at(), message.root_ts());
         let Some(own_ts) = own_ts else { return Ok(()) };
         let Some(message) = self.source.shown(message, &self.threads) else { return Ok(()) };
         let root_ts = match thread_ts.filter(|thread_ts| *thread_ts != own_ts) {
@@ -155,11 +159,9 @@ impl<'s, 'a> ArrangedChannel<'s, 'a> {
         Ok(())
     }
 
-    fn replies(&self, page: Vec<Value>) -> Vec<Arranged> {
-        let is_in_range = |reply: &Value| {
-            let ts = reply["ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
-            ts.is_some_and(|ts| self.source.range.contains(&ts))
-        };
+    fn replies(&self, page: Vec<MessageView>) -> Vec<Arranged> {
+        let is_in_range =
+            |reply: &MessageView| reply.written_at().is_some_and(|ts| self.source.range.contains(&ts));
         let replies = page.into_iter().filter(is_in_range);
         replies.filter_map(|reply| self.source.shown(reply, &self.threads)).map(Arranged::Reply).collect()
     }

@@ -10,8 +10,7 @@ use reader::{find, history};
 use rules::channel::index::bare_name;
 use rules::history::without_tokens;
 use rules::project;
-use serde_json::Value;
-use slack::envelope;
+use rules::view::{ChannelView, MessageView, PersonView};
 use slack::ids::{TeamId, Ts};
 
 use super::ExportArgs;
@@ -74,21 +73,19 @@ impl ExportedFacts {
     async fn read(
         archive: &dyn Archive,
         location: &ChannelOfTeam,
-        snapshot: &Value,
+        snapshot: &ChannelView,
         listed_name: Option<&str>,
     ) -> Result<Self, ArchiveError> {
-        let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
-        let is_set = |name: &str| snapshot[name] == true;
-        let listed_name = listed_name.map(|name| bare_name(name, is_set("deleted")));
+        let listed_name = listed_name.map(|name| bare_name(name, snapshot.is_deleted()));
         Ok(Self {
-            name: text("name").or_else(|| listed_name.map(str::to_owned)),
-            topic: text("topic"),
-            purpose: text("purpose"),
+            name: snapshot.name().or(listed_name).map(str::to_owned),
+            topic: snapshot.topic().map(str::to_owned),
+            purpose: snapshot.purpose().map(str::to_owned),
             created: history::created(archive, &location.team, &location.channel).await?,
-            is_archived: is_set("archived"),
-            is_deleted: is_set("deleted"),
-            is_private: snapshot["visibility"] == "private",
-            is_shared: is_set("ext_shared"),
+            is_archived: snapshot.is_archived(),
+            is_deleted: snapshot.is_deleted(),
+            is_private: snapshot.is_private(),
+            is_shared: snapshot.is_shared(),
         })
     }
 }
@@ -106,7 +103,7 @@ impl<'a> ExportSource<'a> {
         if args.channels.is_empty() {
             let list = ChannelList::read(archive, &teams, ChannelOrder::Name).await?;
             for listed in list.channels() {
-                let snapshot = listed.location.newest(archive).await?.unwrap_or(Value::Null);
+                let snapshot = listed.location.newest(archive).await?.unwrap_or_default();
                 if list.successor(&listed.location, &snapshot).is_none() {
                     let joined = find::joined_channel(archive, &listed.location, &teams).await?;
                     let name = listed.name.as_deref();
@@ -121,7 +118,7 @@ impl<'a> ExportSource<'a> {
             if found.iter().any(|(other, _): &(JoinedChannel<'_>, _)| other.locations().contains(location)) {
                 continue;
             }
-            let snapshot = location.newest(archive).await?.unwrap_or(Value::Null);
+            let snapshot = location.newest(archive).await?.unwrap_or_default();
             let facts = ExportedFacts::read(archive, location, &snapshot, None).await?;
             found.push((joined, facts));
         }
@@ -154,11 +151,10 @@ impl<'a> ExportSource<'a> {
 
     /// Returns a message as it is exported, without the credentials in its addresses. A deleted message is
     /// exported only on request, or as a tombstone if it has replies.
-    pub(crate) fn shown(&self, mut message: Value, threads: &ThreadTable) -> Option<Value> {
-        if message["deleted"] == true && !self.with_deleted {
-            let ts = message["ts"].as_str().and_then(|ts| Ts::parse(ts).ok())?;
-            threads.replies_to(&ts)?;
-            if let Some(message) = message.as_object_mut() {
+    pub(crate) fn shown(&self, mut message: MessageView, threads: &ThreadTable) -> Option<MessageView> {
+        if message.is_deleted() && !self.with_deleted {
+            threads.replies_to(&message.written_at()?)?;
+            if let Some(message) = message.json_mut().as_object_mut() {
                 message.retain(|name, _| TOMBSTONE.contains(&name.as_str()));
             }
             return Some(message);
@@ -167,7 +163,7 @@ impl<'a> ExportSource<'a> {
         Some(message)
     }
 
-    pub(crate) async fn people(&self, team: &TeamId) -> Result<VisibleRows<'a>, ArchiveError> {
+    pub(crate) async fn people(&self, team: &TeamId) -> Result<VisibleRows<'a, PersonView>, ArchiveError> {
         people_of(self.archive, team).await
     }
 
@@ -178,19 +174,19 @@ impl<'a> ExportSource<'a> {
 }
 
 /// Removes credentials from the addresses in a message and in its raw event.
-pub(super) fn remove_tokens(message: &mut Value) {
-    let has = |text: &str| [TOKEN, PUBLIC_ADDRESS].iter().any(|part| text.contains(part));
-    let has_token = |name: &str| message[name].as_str().is_some_and(has);
+pub(super) fn remove_tokens(message: &mut MessageView) {
+    let has_token = |text: &str| [TOKEN, PUBLIC_ADDRESS].iter().any(|part| text.contains(part));
     // The path of almost every message.
-    if !has_token("raw_event") && !has_token("text") {
+    if ![message.raw_event(), message.text()].into_iter().flatten().any(has_token) {
         return;
     }
-    let raw = message["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok());
+    let raw = message.raw();
+    let row = message.json_mut();
     if let Some(mut raw) = raw {
         without_tokens(&mut raw);
-        message["raw_event"] = raw.to_string().into();
+        row["raw_event"] = raw.to_string().into();
     }
-    without_tokens(message);
+    without_tokens(row);
 }
 
 #[cfg(test)]
@@ -203,9 +199,9 @@ mod tests {
     fn tokens_are_removed_from_a_raw_event_with_a_lone_surrogate() {
         let raw = r#"{"text":"see\nhttps://x.test/?t=xoxe-1-secret\nbelow \ud83d",
             "files":[{"url_private":"https://files.slack.com/a.txt?pub_secret=1&t=xoxe-1-secret"}]}"#;
-        let mut message = json!({ "text": "plain", "raw_event": raw });
+        let mut message = MessageView::from(json!({ "text": "plain", "raw_event": raw }));
         remove_tokens(&mut message);
-        let raw: Value = serde_json::from_str(message["raw_event"].as_str().unwrap()).unwrap();
+        let raw = message.raw().unwrap();
         let expected = json!({ "text": "see\nhttps://x.test/\nbelow \u{fffd}",
             "files": [{ "url_private": "https://files.slack.com/a.txt" }] });
         assert_eq!(raw, expected);
@@ -214,9 +210,9 @@ mod tests {
     #[test]
     fn the_key_of_a_public_address_is_removed_from_a_raw_event_without_a_token() {
         let raw = r#"{"text":"hi","files":[{"id":"F1","permalink_public":"https://slack-files.com/T1-F1-0a1b2c3d4e"}]}"#;
-        let mut message = json!({ "text": "hi", "raw_event": raw });
+        let mut message = MessageView::from(json!({ "text": "hi", "raw_event": raw }));
         remove_tokens(&mut message);
-        let raw: Value = serde_json::from_str(message["raw_event"].as_str().unwrap()).unwrap();
+        let raw = message.raw().unwrap();
         assert_eq!(raw["files"][0]["permalink_public"], "https://slack-files.com/T1-F1");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 use ports::archive::{ArchiveError, Item, ItemKey, Query};
-use rules::message::stored_version;
+use rules::message::{author, stored_version};
 use slack::ids::Ts;
 
 use super::ExportProgress;
@@ -70,7 +70,7 @@ impl ThreadTable {
         if own_ts == root_ts {
             return;
         }
-        let user = item.text("user").and_then(|user| match users.get(user) {
+        let user = author(item).and_then(|user| match users.get(user) {
             Some(position) => Some(*position),
             None => {
                 self.users.push(user.to_owned());

@@ -1,6 +1,7 @@
 //! The files of messages whose bytes are stored.
 
 use ports::files::FileKey;
+use rules::view::MessageView;
 use serde_json::Value;
 use slack::ids::FileId;
 
@@ -16,11 +17,8 @@ pub(super) struct SharedUpload {
 }
 
 /// Returns the files of a message whose bytes are stored.
-pub(super) fn uploads_of(row: &Value) -> Vec<SharedUpload> {
-    let stored_keys = row["files_s3"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let keys: Vec<FileKey> =
-        stored_keys.iter().filter_map(|key| FileKey::from_stored(key.as_str()?)).collect();
-    let files = row["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+pub(super) fn uploads_of(row: &MessageView) -> Vec<SharedUpload> {
+    let keys: Vec<FileKey> = row.stored_files().filter_map(FileKey::from_stored).collect();
     let upload = |object: &Value| {
         let file = FileId::parse(object["id"].as_str()?).ok()?;
         // The last part of a key is the file's id, followed by a suffix for another version.
@@ -30,7 +28,7 @@ pub(super) fn uploads_of(row: &Value) -> Vec<SharedUpload> {
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| file.to_string());
         Some(SharedUpload { file, name, key })
     };
-    files.iter().filter_map(upload).collect()
+    row.files().iter().filter_map(upload).collect()
 }
 
 /// Returns a name that is no path to another folder.
@@ -54,7 +52,7 @@ mod tests {
             "files": [{ "id": "F1", "name": "../../etc/passwd" }, { "id": "F2", "title": "a\u{202e}b\\c\n" },
                 { "id": "F3", "name": "not stored" }, { "id": "../F1" }, null],
         });
-        let uploads = uploads_of(&row);
+        let uploads = uploads_of(&row.into());
         let seen: Vec<(&str, &str, &str)> = uploads
             .iter()
             .map(|upload| (upload.file.as_str(), upload.name.as_str(), upload.key.as_str()))

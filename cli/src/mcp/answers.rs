@@ -13,8 +13,9 @@ use reader::rows::{self, VisibleRows};
 use reader::search::document;
 use reader::search::query::SearchQuery;
 use reader::text::{self, MessageText};
-use reader::thread::{replies, root_ts};
+use reader::thread::replies;
 use rules::project;
+use rules::view::MessageView;
 use search::hits::SearchHit;
 use serde_json::{Map, Value, json};
 use slack::ids::{FileId, Ts};
@@ -92,14 +93,14 @@ impl ToolAnswers {
         let ts = timestamp("ts", &call.ts)?;
         let after = call.after.as_deref().map(|after| timestamp("after", after)).transpose()?;
         let requested = rows::read_message(&channel, &ts).await?;
-        let first_ts = requested.as_ref().and_then(root_ts).unwrap_or_else(|| ts.clone());
-        let is_deleted = requested.as_ref().is_some_and(|requested| requested["deleted"] == true);
+        let first_ts = requested.as_ref().and_then(MessageView::root_ts).unwrap_or_else(|| ts.clone());
+        let is_deleted = requested.as_ref().is_some_and(MessageView::is_deleted);
         let root = if first_ts == ts { requested } else { rows::read_message(&channel, &first_ts).await? };
-        let is_included = |message: &Value| {
-            let is_after = |after: &Ts| message["ts"].as_str().is_some_and(|ts| ts > after.as_str());
+        let is_included = |message: &MessageView| {
+            let is_after = |after: &Ts| message.ts().is_some_and(|ts| ts > after.as_str());
             is_visible(message, call.include_deleted) && after.as_ref().is_none_or(is_after)
         };
-        let mut messages: Vec<Value> = root.into_iter().filter(is_included).collect();
+        let mut messages: Vec<MessageView> = root.into_iter().filter(is_included).collect();
         let mut replies = replies(&channel, &first_ts);
         while messages.len() <= MAX_REPLIES
             && let Some(page) = replies.next().await?
@@ -150,7 +151,7 @@ impl ToolAnswers {
     async fn messages(
         &self,
         channel: &JoinedChannel<'_>,
-        messages: Vec<Value>,
+        messages: Vec<MessageView>,
         kept: Kept,
         is_more: bool,
     ) -> anyhow::Result<Value> {
@@ -161,8 +162,8 @@ impl ToolAnswers {
         let mut names = DisplayNames::for_teams(archive, channel.teams());
         names.learn(&texts).await?;
         let shown = messages.iter().zip(&texts).filter_map(|(message, message_text)| {
-            let ts = Ts::parse(message["ts"].as_str()?).ok()?;
-            let permalink = shown_channel.permalink(&ts, root_ts(message).as_ref());
+            let ts = message.written_at()?;
+            let permalink = shown_channel.permalink(&ts, message.root_ts().as_ref());
             let text = document::search_document(message, message_text, &names).text;
             let author = names.author(&message_text.author);
             Some(shown::message(message, &author, &text, permalink, &self.zone, WHOLE_TEXT).into())
@@ -210,7 +211,7 @@ impl ToolAnswers {
                 is_more = true;
                 break;
             }
-            let snapshot = row.location.newest(archive).await?.unwrap_or(Value::Null);
+            let snapshot = row.location.newest(archive).await?.unwrap_or_default();
             if list.successor(&row.location, &snapshot).is_some() {
                 continue;
             }
@@ -218,17 +219,12 @@ impl ToolAnswers {
             let mut shown = shown::channel(&row.location, row.name.as_deref());
             let in_teams = list.teams_of(&row.location.channel);
             shown::set_if_some(&mut shown, "team_ids", (in_teams.len() > 1).then(|| json!(in_teams)));
-            for name in ["topic", "purpose"] {
-                let text = snapshot[name].as_str().filter(|text| !text.is_empty());
+            for (name, text) in [("topic", snapshot.topic()), ("purpose", snapshot.purpose())] {
+                let text = text.filter(|text| !text.is_empty());
                 shown::set_if_some(&mut shown, name, text.map(|text| plain::excerpt(text, MAX_TOPIC_CHARS)));
             }
-            for (name, is_set) in [
-                ("archived", snapshot["archived"] == true),
-                ("deleted", snapshot["deleted"] == true),
-                ("private", snapshot["visibility"] == "private"),
-                ("shared", snapshot["ext_shared"] == true),
-            ] {
-                shown::set_if_some(&mut shown, name, is_set.then_some(true));
+            for mark in snapshot.marks() {
+                shown::set_if_some(&mut shown, mark, Some(true));
             }
             channels.push(shown.into());
         }
@@ -245,8 +241,8 @@ impl ToolAnswers {
     }
 }
 
-fn is_visible(message: &Value, with_deleted: bool) -> bool {
-    with_deleted || message["deleted"] != true
+fn is_visible(message: &MessageView, with_deleted: bool) -> bool {
+    with_deleted || !message.is_deleted()
 }
 
 fn timestamp(name: &str, text: &str) -> anyhow::Result<Ts> {

@@ -3,6 +3,7 @@
 use ports::archive::{Archive, ArchiveError};
 use reader::joined::ChannelOfTeam;
 use reader::{directory, permalink};
+use rules::view::MessageView;
 use serde_json::{Map, Value, json};
 use slack::ids::Ts;
 
@@ -67,7 +68,7 @@ pub(super) fn set_if_some(shown: &mut Map<String, Value>, name: &str, value: Opt
 
 /// Formats a row of [`rules::project::message`] for an assistant. `cut` names the fields that are not whole.
 pub(super) fn message(
-    message: &Value,
+    message: &MessageView,
     author: &str,
     text: &str,
     permalink: String,
@@ -75,29 +76,30 @@ pub(super) fn message(
     max_text: usize,
 ) -> Map<String, Value> {
     let mut shown = Map::new();
-    let own = |name: &str| message[name].as_str().map(|text| plain::excerpt(text, MAX_NAME_CHARS));
-    let ts = message["ts"].as_str().unwrap_or_default();
+    let short = |text: &str| plain::excerpt(text, MAX_NAME_CHARS);
+    let ts = message.ts().unwrap_or_default();
     shown.insert("ts".to_owned(), ts.into());
     set_if_some(&mut shown, "time", zone.stamp(ts));
-    set_if_some(&mut shown, "thread_ts", own("thread_ts"));
-    set_if_some(&mut shown, "user", own("user"));
+    set_if_some(&mut shown, "thread_ts", message.thread_ts().map(short));
+    set_if_some(&mut shown, "user", message.user().map(short));
     shown.insert("author".to_owned(), plain::excerpt(author, MAX_NAME_CHARS).into());
     let end = text.floor_char_boundary(max_text);
     shown.insert("text".to_owned(), text[..end].into());
     if end < text.len() {
         mark_cut(&mut shown, "text");
     }
-    for (name, kept) in [("files", ["id", "name"]), ("reactions", ["name", "count"])] {
-        let all = message[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (name, all, kept) in
+        [("files", message.files(), ["id", "name"]), ("reactions", message.reactions(), ["name", "count"])]
+    {
         let listed: Vec<Value> = all.iter().take(MAX_LISTED).map(|item| short_fields(item, kept)).collect();
         set_if_some(&mut shown, name, (!listed.is_empty()).then_some(listed));
         if all.len() > MAX_LISTED {
             mark_cut(&mut shown, name);
         }
     }
-    set_if_some(&mut shown, "edited", own("updated_ts"));
-    set_if_some(&mut shown, "pinned", message["pinned"].is_object().then_some(true));
-    set_if_some(&mut shown, "deleted", (message["deleted"] == true).then_some(true));
+    set_if_some(&mut shown, "edited", message.updated_ts().map(short));
+    set_if_some(&mut shown, "pinned", message.is_pinned().then_some(true));
+    set_if_some(&mut shown, "deleted", message.is_deleted().then_some(true));
     shown.insert("permalink".to_owned(), permalink.into());
     shown
 }
@@ -222,7 +224,7 @@ mod tests {
                 "thread_ts": "1700000000.000100", "files": vec![named.clone(); 2], "reactions": vec![named; 2] });
             let long = text.repeat(40_000);
             let link = format!("https://{}.slack.com/archives/C1/p1700000000000100", "x".repeat(100));
-            let shown = message(&row, &long, &long, link, &zone, WHOLE_TEXT);
+            let shown = message(&row.clone().into(), &long, &long, link, &zone, WHOLE_TEXT);
             let (fitting, is_cut) = fit_result(vec![shown.into()], Kept::Beginning);
             assert!(!is_cut && fitting[0]["cut"] == json!(["text"]), "{text}");
         }
@@ -236,7 +238,7 @@ mod tests {
         let row = json!({ "ts": "1700000000.000100", "user": "U".repeat(90_000), "thread_ts": "\"".repeat(90_000),
             "updated_ts": "x".repeat(90_000), "files": emoji, "reactions": emoji });
         let long = "\"".repeat(9_000);
-        let shown = message(&row, &long, &long, "x".repeat(90_000), &zone, WHOLE_TEXT);
+        let shown = message(&row.clone().into(), &long, &long, "x".repeat(90_000), &zone, WHOLE_TEXT);
         for kept in [Kept::Beginning, Kept::End] {
             let (fitting, is_cut) = fit_result(vec![shown.clone().into(); 3], kept);
             assert!(is_cut && fitting.len() == 1 && size(&fitting[0]) <= MAX_RESULT);

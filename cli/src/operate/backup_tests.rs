@@ -89,7 +89,7 @@ async fn a_restored_archive_reads_as_the_original_with_the_new_file_paths() {
     let backend = Backend::open_existing(&BackendArgs::embedded(&data), SystemClock::shared()).await.unwrap();
     let key = ItemKey::file(&TeamId::parse("T1").unwrap(), &file_id);
     let row = backend.archive().get(&key).await.unwrap().unwrap();
-    let row = project::file(&row).unwrap();
+    let row = project::file(&row).unwrap().into_json();
     let row = project::address(&row, &BackendArgs::embedded(&data).files_uri().unwrap()).into_owned();
     let path =
         row["uri"].as_str().unwrap().strip_prefix("file://").unwrap().replace("%27", "'").replace("%20", " ");

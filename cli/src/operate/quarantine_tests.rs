@@ -37,11 +37,23 @@ fn no_filter() -> QuarantineFilterArgs {
 }
 
 fn replay_all(fixture: &CliFixture) -> QuarantineCommand {
-    QuarantineCommand::Replay { id: None, all: true, waiting: false, filter: no_filter(), backend: fixture.data() }
+    QuarantineCommand::Replay {
+        id: None,
+        all: true,
+        waiting: false,
+        filter: no_filter(),
+        backend: fixture.data(),
+    }
 }
 
 fn replay_one(fixture: &CliFixture, id: String) -> QuarantineCommand {
-    QuarantineCommand::Replay { id: Some(id), all: false, waiting: false, filter: no_filter(), backend: fixture.data() }
+    QuarantineCommand::Replay {
+        id: Some(id),
+        all: false,
+        waiting: false,
+        filter: no_filter(),
+        backend: fixture.data(),
+    }
 }
 
 fn drop_one(fixture: &CliFixture, id: String) -> QuarantineCommand {

@@ -170,7 +170,7 @@ impl FoundQuestion {
             "message_id": id.ts.as_str(),
             "team_id": id.team.as_str(),
             "channel_id": id.channel.as_str(),
-            "channel_name": self.row.text("channel_name"),
+            "channel_name": rows::channel_name(&self.row),
             "thread_ts": id.thread_ts.as_str(),
             "user_id": asked.user.as_str(),
             "text": asked.text,
@@ -184,7 +184,7 @@ impl FoundQuestion {
     }
 
     fn channel(&self) -> String {
-        plain::channel_label(self.row.text("channel_name"), &self.question.id.channel, 80)
+        plain::channel_label(rows::channel_name(&self.row), &self.question.id.channel, 80)
     }
 
     /// Returns the state of the question and of its answer.

@@ -8,7 +8,8 @@ use reader::channels::{ChannelList, ChannelOrder, ListedChannel};
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::{figures, find};
-use serde_json::{Value, json};
+use rules::view::ChannelView;
+use serde_json::json;
 use slack::ids::{ChannelId, Ts};
 
 use super::{ChannelsArgs, ReadError, snapshots};
@@ -45,7 +46,7 @@ pub(crate) async fn channels(
             break;
         }
         let team = &row.location.team;
-        let snapshot = row.location.newest(archive).await?.unwrap_or(Value::Null);
+        let snapshot = row.location.newest(archive).await?.unwrap_or_default();
         if list.successor(&row.location, &snapshot).is_some() {
             continue;
         }
@@ -54,7 +55,7 @@ pub(crate) async fn channels(
         if read.json {
             let mut line = json!({ "channel_id": row.location.channel, "name": row.name, "team_id": team });
             for attribute in STATE {
-                if let Some(value) = snapshot.get(attribute) {
+                if let Some(value) = snapshot.as_json().get(attribute) {
                     line[attribute] = value.clone();
                 }
             }
@@ -131,7 +132,7 @@ impl Activity {
 fn print(
     row: &ListedChannel,
     marks: &str,
-    snapshot: &Value,
+    snapshot: &ChannelView,
     activity: Option<&Activity>,
     zone: &Zone,
     out: &mut dyn Write,
@@ -140,7 +141,7 @@ fn print(
     let name =
         name.map_or_else(|| "(no name yet)".to_owned(), |name| format!("#{}", plain::excerpt(name, NAME)));
     let name = name + marks;
-    let topic = plain::excerpt(snapshot["topic"].as_str().unwrap_or_default(), TOPIC);
+    let topic = plain::excerpt(snapshot.topic().unwrap_or_default(), TOPIC);
     let messages = activity.map_or_else(
         || "?".to_owned(),
         |activity| format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" }),
@@ -159,6 +160,7 @@ mod tests {
     use ports::archive::{ArchiveExt, ItemKey, Update};
     use process::config::IndexArgs;
     use search::follower::BATCH_SIZE;
+    use serde_json::Value;
     use slack::ids::TeamId;
     use testkit::memory::watched::WatchedArchive;
 

@@ -10,7 +10,7 @@ use reader::numbers::human_size;
 use reader::rows::VisibleRows;
 use rules::file::row::{self, Share};
 use rules::project;
-use serde_json::Value;
+use rules::view::FileView;
 
 use super::{ReadArgs, ReadError};
 use crate::plain;
@@ -39,11 +39,11 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, file: &Value) {
-        match file["state"].as_str() {
+    fn add(&mut self, file: &FileView) {
+        match file.state() {
             Some("held") => {
                 self.held += 1;
-                self.held_bytes = self.held_bytes.saturating_add(size_bytes(file).unwrap_or_default());
+                self.held_bytes = self.held_bytes.saturating_add(file.size_bytes().unwrap_or_default());
             }
             Some("failed") => self.failed += 1,
             Some("skipped") => self.skipped += 1,
@@ -93,7 +93,7 @@ pub(crate) async fn files(
 }
 
 async fn list(
-    mut rows: VisibleRows<'_>,
+    mut rows: VisibleRows<'_, FileView>,
     read: &ReadArgs,
     sum: &mut Sum,
     out: &mut dyn Write,
@@ -104,10 +104,11 @@ async fn list(
     }
     while let Some(page) = rows.next().await? {
         for file in &page {
-            let file = project::address(file, &files_uri);
+            let file = project::address(file.as_json(), &files_uri);
             if read.json {
                 plain::json_line(out, &*file)?;
             } else {
+                let file = FileView::from(file.into_owned());
                 sum.add(&file);
                 print(&file, out)?;
             }
@@ -116,29 +117,22 @@ async fn list(
     Ok(())
 }
 
-fn size_bytes(file: &Value) -> Option<u64> {
-    file["size_bytes"].as_u64()
-}
-
 /// Prints a line with the file, and a line with its location or the reason why it is not stored.
-fn print(file: &Value, out: &mut dyn Write) -> io::Result<()> {
-    let text = |name: &str| file[name].as_str();
-    let word = |name: &str| plain::line(text(name).unwrap_or_default());
-    let size = size_bytes(file).map(human_size).unwrap_or_default();
-    let name = plain::excerpt(text("name").unwrap_or("unnamed"), NAME);
-    let deleted = if file["deleted"] == true { "  (deleted in Slack)" } else { "" };
-    writeln!(out, "{:<12}  {:<8}  {size:>8}  {name}{deleted}", word("file_id"), word("state"))?;
-    let verdict = || text("verdict").map(verdict_text);
-    let others = file["other_uris"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    for detail in text("uri").or(text("error")).or_else(verdict).into_iter().chain(others) {
+fn print(file: &FileView, out: &mut dyn Write) -> io::Result<()> {
+    let word = |text: Option<&str>| plain::line(text.unwrap_or_default());
+    let size = file.size_bytes().map(human_size).unwrap_or_default();
+    let name = plain::excerpt(file.name().unwrap_or("unnamed"), NAME);
+    let deleted = if file.is_deleted() { "  (deleted in Slack)" } else { "" };
+    writeln!(out, "{:<12}  {:<8}  {size:>8}  {name}{deleted}", word(file.id_text()), word(file.state()))?;
+    let verdict = || file.verdict().map(verdict_text);
+    for detail in file.uri().or(file.error()).or_else(verdict).into_iter().chain(file.other_uris()) {
         writeln!(out, "    {}", plain::line(detail))?;
     }
-    let versions = file["versions"].as_array().map_or(&[][..], Vec::as_slice);
     // The first line shows a canvas's only version.
-    for version in versions.iter().filter(|_| versions.len() > 1) {
-        let edited = version["updated"].as_i64().and_then(|at| Timestamp::from_second(at).ok());
+    for version in file.versions().filter(|_| file.versions().len() > 1) {
+        let edited = version.updated_s().and_then(|at| Timestamp::from_second(at.try_into().ok()?).ok());
         let edited = edited.map(|edited| edited.to_string()).unwrap_or_default();
-        let detail = version["uri"].as_str().or_else(|| version["verdict"].as_str().map(verdict_text));
+        let detail = version.uri().or_else(|| version.verdict().map(verdict_text));
         writeln!(out, "    version of {edited}: {}", plain::line(detail.unwrap_or_default()))?;
     }
     Ok(())
@@ -147,7 +141,7 @@ fn print(file: &Value, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use ports::archive::ArchiveExt;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::fixture::{CliFixture, message_args, output};

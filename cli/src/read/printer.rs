@@ -8,7 +8,7 @@ use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::text::{self, MessageText};
 use rules::project;
-use serde_json::Value;
+use rules::view::MessageView;
 
 use super::render::{self, MessageLayout};
 use super::{ReadArgs, ReadError};
@@ -40,15 +40,15 @@ impl<'a> MessagePrinter<'a> {
     /// Prints messages. `layout` is only called for text.
     pub(super) async fn print(
         &mut self,
-        messages: &[Value],
-        layout: impl Fn(&Value) -> MessageLayout,
+        messages: &[MessageView],
+        layout: impl Fn(&MessageView) -> MessageLayout,
     ) -> Result<(), ReadError> {
         self.printed += messages.len();
         match &mut self.text {
             None => {
                 let files_uri = self.backend.files_uri()?;
                 for message in messages {
-                    plain::json_line(self.out, &*project::address(message, &files_uri))?;
+                    plain::json_line(self.out, &*project::address(message.as_json(), &files_uri))?;
                 }
             }
             Some((names, zone)) => {
@@ -68,7 +68,11 @@ impl<'a> MessagePrinter<'a> {
     }
 
     /// Prints a message from elsewhere as context for the next ones: only its beginning, and only as text.
-    pub(super) async fn context(&mut self, message: &Value, mark: Option<String>) -> Result<(), ReadError> {
+    pub(super) async fn context(
+        &mut self,
+        message: &MessageView,
+        mark: Option<String>,
+    ) -> Result<(), ReadError> {
         let Some((names, zone)) = &mut self.text else { return Ok(()) };
         name_once(&mut self.is_zone_named, zone, self.out)?;
         let mut text = text::read(message, zone.time_zone());

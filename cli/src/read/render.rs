@@ -9,6 +9,7 @@ use reader::files;
 use reader::names::DisplayNames;
 use reader::numbers::human_size;
 use reader::text::{Manner, MessageText, flat};
+use rules::view::MessageView;
 
 use crate::plain;
 use crate::zone::Zone;
@@ -36,22 +37,22 @@ pub(crate) struct MessageLayout {
 const CONTEXT: usize = 100;
 
 /// Returns the layout of a message in a list that is sorted by time.
-pub(super) fn in_channel(message: &Value) -> MessageLayout {
-    let thread_ts = message["thread_ts"].as_str();
-    let is_root = thread_ts == message["ts"].as_str();
+pub(super) fn in_channel(message: &MessageView) -> MessageLayout {
+    let thread_ts = message.thread_ts();
+    let is_root = thread_ts == message.ts();
     let thread =
         |ts: &str| if is_root { "thread".to_owned() } else { format!("in thread {}", plain::line(ts)) };
     MessageLayout { mark: thread_ts.map(thread), ..MessageLayout::default() }
 }
 
 /// Returns the layout of a version that an edit replaced.
-pub(super) fn as_replaced_version(_: &Value) -> MessageLayout {
+pub(super) fn as_replaced_version(_: &MessageView) -> MessageLayout {
     MessageLayout { mark: Some("replaced".to_owned()), is_version: true, ..MessageLayout::default() }
 }
 
 /// Returns the layout of a current version after the replaced ones.
-pub(super) fn as_current_version(message: &Value) -> MessageLayout {
-    let mark = (message["deleted"] != true).then(|| "now".to_owned());
+pub(super) fn as_current_version(message: &MessageView) -> MessageLayout {
+    let mark = (!message.is_deleted()).then(|| "now".to_owned());
     MessageLayout { mark, is_version: true, ..MessageLayout::default() }
 }
 
@@ -65,7 +66,7 @@ impl Render<'_> {
     pub(crate) fn message(
         &self,
         out: &mut dyn Write,
-        message: &Value,
+        message: &MessageView,
         text: &MessageText,
         layout: &MessageLayout,
     ) -> io::Result<()> {
@@ -76,7 +77,7 @@ impl Render<'_> {
         };
         let mut lines: Vec<String> = lines.iter().map(|line| flat::line(line, self.names)).collect();
         lines.extend(shared_files(message));
-        if lines.is_empty() && first.is_none() && message["raw_event"].is_string() {
+        if lines.is_empty() && first.is_none() && message.raw_event().is_some() {
             lines.push("[no text: --json shows everything]".to_owned());
         }
         if layout.is_context {
@@ -101,21 +102,23 @@ impl Render<'_> {
         Ok(())
     }
 
-    fn head(&self, message: &Value, layout: &MessageLayout, author: &str) -> String {
-        let ts = message["ts"].as_str().unwrap_or_default();
-        let edited_at: Option<Timestamp> = message["updated_ts"].as_str().and_then(|time| time.parse().ok());
+    fn head(&self, message: &MessageView, layout: &MessageLayout, author: &str) -> String {
+        let ts = message.ts().unwrap_or_default();
+        let edited_at: Option<Timestamp> = message.updated_ts().and_then(|time| time.parse().ok());
         let edited_at = edited_at.filter(|_| layout.is_version);
         let time = edited_at.map_or_else(|| self.zone.time(ts), |time| self.zone.moment(time));
         format!("{time}  {}  {author}", plain::line(ts))
     }
 }
 
-fn marks(message: &Value, layout: &MessageLayout) -> String {
-    let edited = message["updated_ts"].is_string() && !layout.is_version;
-    let deleted = message["deleted"] == true;
-    let pinned = message["pinned"].is_object();
-    let broadcast = message["subtype"] == "thread_broadcast";
-    [(edited, "edited"), (pinned, "pinned"), (deleted, "deleted"), (broadcast, "also in the channel")]
+fn marks(message: &MessageView, layout: &MessageLayout) -> String {
+    let marks = [
+        (message.is_edited() && !layout.is_version, "edited"),
+        (message.is_pinned(), "pinned"),
+        (message.is_deleted(), "deleted"),
+        (message.is_broadcast(), "also in the channel"),
+    ];
+    marks
         .iter()
         .filter(|(is_set, _)| *is_set)
         .map(|(_, mark)| *mark)
@@ -124,16 +127,12 @@ fn marks(message: &Value, layout: &MessageLayout) -> String {
         .collect()
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
 /// Returns a line for each file of a message.
-pub(crate) fn shared_files(message: &Value) -> impl Iterator<Item = String> {
-    list(&message["files"]).iter().map(|file| shared_file(message, file))
+pub(crate) fn shared_files(message: &MessageView) -> impl Iterator<Item = String> {
+    message.files().iter().map(|file| shared_file(message, file))
 }
 
-fn shared_file(message: &Value, file: &Value) -> String {
+fn shared_file(message: &MessageView, file: &Value) -> String {
     let name = ["name", "title", "id"].into_iter().find_map(|name| file[name].as_str());
     let mut shown = format!("[file: {}", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME));
     let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
@@ -147,8 +146,9 @@ fn shared_file(message: &Value, file: &Value) -> String {
 }
 
 /// Returns a line with the reactions to a message.
-pub(crate) fn reactions(message: &Value) -> Option<String> {
-    let shown: Vec<String> = list(&message["reactions"])
+pub(crate) fn reactions(message: &MessageView) -> Option<String> {
+    let shown: Vec<String> = message
+        .reactions()
         .iter()
         .map(|reaction| {
             let name = plain::line(reaction["name"].as_str().unwrap_or_default());
@@ -169,6 +169,7 @@ mod tests {
     use reader::text;
 
     async fn rendered(value: &Value, layout: &MessageLayout) -> String {
+        let value = &MessageView::from(value.clone());
         let fixture = CliFixture::open().await;
         fixture.person("T1", "U1", "ana").await;
         let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
@@ -202,7 +203,7 @@ mod tests {
             "reactions": [{ "name": "tada", "count": 2, "users": ["U1", "U2"] }, { "name": "eyes", "count": 1 }],
             "thread_ts": "1795178000.000100",
         });
-        let text = rendered(&value, &in_channel(&value)).await;
+        let text = rendered(&value, &in_channel(&value.clone().into())).await;
         assert_eq!(
             text,
             "2026-11-20 12:34:56  1795178096.000200  ana (edited) (deleted) (in thread 1795178000.000100)\n    a\n    \
@@ -215,7 +216,7 @@ mod tests {
         let value = json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U1",
             "files": [{ "id": "F1", "name": "a" }, { "id": "F2", "name": "b" }, { "id": "F3", "name": "c" }, { "name": "d" }],
             "files_s3": ["file:///data/files/slack/T1/C1/1.000000/F1"], "files_verdict": { "F2": "external" } });
-        let text = rendered(&value, &in_channel(&value)).await;
+        let text = rendered(&value, &in_channel(&value.clone().into())).await;
         assert!(
             text.ends_with("[file: a, held]\n    [file: b, external]\n    [file: c]\n    [file: d]\n"),
             "{text}"
@@ -223,11 +224,11 @@ mod tests {
         let mut deleted = value.clone();
         deleted["files"][0]["deleted"] = true.into();
         deleted["files"][1]["deleted"] = true.into();
-        let text = rendered(&deleted, &in_channel(&deleted)).await;
+        let text = rendered(&deleted, &in_channel(&deleted.clone().into())).await;
         assert!(text.contains("[file: a, held, deleted]\n    [file: b, deleted]"), "{text}");
         let mut failed = value;
         failed["files_fetch_failed"] = true.into();
-        assert!(rendered(&failed, &in_channel(&failed)).await.contains("[file: c, failed]"));
+        assert!(rendered(&failed, &in_channel(&failed.clone().into())).await.contains("[file: c, failed]"));
     }
 
     #[tokio::test]
@@ -252,7 +253,7 @@ mod tests {
             "x\u{1b}]0;pwned\u{7}\r2020-01-01 00:00:00  ana\n2020-01-01 00:00:00  1.000000  ana\u{9b}2J";
         let value = json!({ "timestamp": hostile, "ts": hostile, "user": hostile, "username": hostile, "text": hostile,
             "files": [{ "name": hostile }], "reactions": [{ "name": hostile, "count": 1 }], "thread_ts": hostile });
-        let text = rendered(&value, &in_channel(&value)).await;
+        let text = rendered(&value, &in_channel(&value.clone().into())).await;
         assert!(!text.replace('\n', "").contains(char::is_control), "{text:?}");
         assert!(text.lines().skip(1).all(|line| line.starts_with("    ")), "{text}");
     }

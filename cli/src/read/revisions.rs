@@ -6,7 +6,7 @@ use ports::archive::{Archive, Item};
 use reader::find;
 use rules::message::{self, Versions};
 use rules::project;
-use serde_json::Value;
+use rules::view::MessageView;
 use slack::ids::Ts;
 
 use super::printer::MessagePrinter;
@@ -24,7 +24,7 @@ pub(crate) async fn revisions(
     let rows = channel.revisions(&args.ts).await?;
     let Versions { replaced, since } = message::versions(&rows, current.as_ref());
     let surplus = args.read.limit.map_or(0, |limit| replaced.len().saturating_sub(limit.get()));
-    let replaced: Vec<Value> = replaced[surplus..]
+    let replaced: Vec<MessageView> = replaced[surplus..]
         .iter()
         .filter_map(|version| version_at(version.row, &version.clock, args))
         .collect();
@@ -48,17 +48,17 @@ pub(crate) async fn revisions(
 
 /// Returns a version for readers. Slack marks only edits with their time. In text output, another change has
 /// the time of Slack's event.
-fn version_at(row: &Item, clock: &Ts, args: &MessageArgs) -> Option<Value> {
+fn version_at(row: &Item, clock: &Ts, args: &MessageArgs) -> Option<MessageView> {
     let mut version = project::message(row)?;
-    if !args.read.json && version["updated_ts"].is_null() && *clock > args.ts {
-        version["updated_ts"] = message::rfc3339(clock).into();
+    if !args.read.json && !version.is_edited() && *clock > args.ts {
+        version.json_mut()["updated_ts"] = message::rfc3339(clock).into();
     }
     Some(version)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::fixture::{CliFixture, message_args, output};

@@ -8,8 +8,8 @@ use reader::names::DisplayNames;
 use reader::rows::VisibleRows;
 use reader::{bookmarks, figures, find, pins};
 use rules::project;
+use rules::view::ChannelView;
 use serde_json::{Value, json};
-use slack::envelope;
 
 use super::{ReadError, SnapshotArgs};
 use crate::plain;
@@ -53,7 +53,7 @@ pub(crate) async fn channel(
     }
     let zone = Zone::from_args(&read.zone);
     let mut names = DisplayNames::new(archive, location.team.clone());
-    let mut before: Option<Value> = None;
+    let mut before: Option<ChannelView> = None;
     while let Some(page) = rows.next().await? {
         for mut snapshot in page {
             if read.json {
@@ -78,19 +78,19 @@ pub(crate) async fn channel(
 async fn add_bookmarks(
     archive: &dyn Archive,
     location: &ChannelOfTeam,
-    snapshot: &mut Value,
+    snapshot: &mut ChannelView,
 ) -> Result<(), ArchiveError> {
     let bookmarks = bookmarks::bookmarks(archive, location).await?;
     if !bookmarks.is_empty() {
-        snapshot["bookmarks"] = bookmarks.into();
+        snapshot.json_mut()["bookmarks"] = bookmarks.into();
     }
     Ok(())
 }
 
-async fn add_pins(channel: &JoinedChannel<'_>, snapshot: &mut Value) -> Result<(), ArchiveError> {
+async fn add_pins(channel: &JoinedChannel<'_>, snapshot: &mut ChannelView) -> Result<(), ArchiveError> {
     let pins: Vec<String> = pins::pinned(channel).await?.iter().map(ToString::to_string).collect();
     if !pins.is_empty() {
-        snapshot["pins"] = json!(pins);
+        snapshot.json_mut()["pins"] = json!(pins);
     }
     Ok(())
 }
@@ -98,13 +98,13 @@ async fn add_pins(channel: &JoinedChannel<'_>, snapshot: &mut Value) -> Result<(
 async fn add_figures(
     archive: &dyn Archive,
     location: &ChannelOfTeam,
-    snapshot: &mut Value,
+    snapshot: &mut ChannelView,
 ) -> Result<(), ArchiveError> {
     let state = snapshot.clone();
-    figures::channel::add_channel_figures(archive, location, state["name"].as_str(), &state, snapshot)
+    figures::channel::add_channel_figures(archive, location, state.name(), &state, snapshot.json_mut())
         .await?;
     let days = figures::channel::members_by_day(archive, location).await?;
-    snapshot["members_by_day"] =
+    snapshot.json_mut()["members_by_day"] =
         days.iter().map(|(day, members)| json!({ "day": day, "members": members })).collect();
     Ok(())
 }
@@ -112,11 +112,13 @@ async fn add_figures(
 /// Converts the topic and purpose of a snapshot from Slack's markup to plain text.
 pub(crate) async fn with_plain_text(
     names: &mut DisplayNames<'_>,
-    mut snapshot: Value,
-) -> Result<Value, ArchiveError> {
+    mut snapshot: ChannelView,
+) -> Result<ChannelView, ArchiveError> {
     for name in ["topic", "purpose"] {
-        if let Some(text) = snapshot[name].as_str() {
-            snapshot[name] = names.description_text(text).await?.into();
+        if let Some(value) = snapshot.json_mut().get_mut(name)
+            && let Some(text) = value.as_str()
+        {
+            *value = names.description_text(text).await?.into();
         }
     }
     Ok(snapshot)
@@ -127,21 +129,9 @@ fn partition(location: &ChannelOfTeam) -> String {
 }
 
 /// Returns the marks of a channel, such as `(archived)`.
-pub(super) fn marks(snapshot: &Value) -> String {
-    let mut marks = String::new();
-    let set = |name: &str| snapshot[name] == true;
-    for (mark, is_set) in [
-        ("archived", set("archived")),
-        ("deleted", set("deleted")),
-        ("private", snapshot["visibility"] == "private"),
-        ("shared", set("ext_shared")),
-        ("moved", snapshot["next_channel_id"].is_string()),
-    ] {
-        if is_set {
-            marks += &format!(" ({mark})");
-        }
-    }
-    marks
+pub(super) fn marks(snapshot: &ChannelView) -> String {
+    let moved = snapshot.next_id().map(|_| "moved");
+    snapshot.marks().chain(moved).map(|mark| format!(" ({mark})")).collect()
 }
 
 fn print_only_messages_known(out: &mut dyn Write, location: &ChannelOfTeam) -> io::Result<()> {
@@ -153,32 +143,30 @@ fn print_only_messages_known(out: &mut dyn Write, location: &ChannelOfTeam) -> i
 }
 
 /// Prints the state of a channel in labelled lines.
-fn state(out: &mut dyn Write, location: &ChannelOfTeam, snapshot: &Value) -> io::Result<()> {
-    let name = snapshot["name"].as_str().map_or_else(|| "(no name)".to_owned(), |name| format!("#{name}"));
+fn state(out: &mut dyn Write, location: &ChannelOfTeam, snapshot: &ChannelView) -> io::Result<()> {
+    let name = snapshot.name().map_or_else(|| "(no name)".to_owned(), |name| format!("#{name}"));
     writeln!(out, "{}  {}{}", location.channel, plain::excerpt(&name, SHOWN), marks(snapshot))?;
-    let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
-    let list = |name: &str, sign: &str, skip: usize| {
-        let list = snapshot[name].as_array()?;
-        let list: Vec<String> =
-            list.iter().skip(skip).filter_map(|item| Some(format!("{sign}{}", item.as_str()?))).collect();
-        (!list.is_empty()).then(|| list.join(", "))
-    };
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    let listed = |list: Vec<String>| (!list.is_empty()).then(|| list.join(", "));
+    let added = |name: &str| snapshot.as_json()[name].as_array().into_iter().flatten();
+    let former_names = snapshot.former_names().map(|name| format!("#{name}"));
+    let pins = added("pins").filter_map(Value::as_str).map(str::to_owned);
     for (label, value) in [
-        ("formerly", list("names_history", "#", 1)),
-        ("topic", text("topic")),
-        ("purpose", text("purpose")),
-        ("canvas", text("canvas")),
-        ("visibility", text("visibility")),
-        ("shared with", list("shared_with", "", 0)),
-        ("pinned", list("pins", "", 0)),
-        ("came from", text("prev_channel_id")),
-        ("goes on as", text("next_channel_id")),
+        ("formerly", listed(former_names.collect())),
+        ("topic", text(snapshot.topic())),
+        ("purpose", text(snapshot.purpose())),
+        ("canvas", text(snapshot.canvas())),
+        ("visibility", text(snapshot.visibility())),
+        ("shared with", listed(snapshot.shared_with().map(str::to_owned).collect())),
+        ("pinned", listed(pins.collect())),
+        ("came from", snapshot.previous_id().map(|id| id.to_string())),
+        ("goes on as", snapshot.next_id().map(|id| id.to_string())),
     ] {
         if let Some(value) = value {
             writeln!(out, "    {label:<12} {}", plain::excerpt(&value, SHOWN))?;
         }
     }
-    for bookmark in snapshot["bookmarks"].as_array().into_iter().flatten() {
+    for bookmark in added("bookmarks") {
         let text = |name: &str| bookmark[name].as_str().unwrap_or_default();
         let removed = if bookmark["removed"] == true { " (removed)" } else { "" };
         let shown = format!("{}  {}{removed}", text("title"), text("link"));
@@ -188,8 +176,13 @@ fn state(out: &mut dyn Write, location: &ChannelOfTeam, snapshot: &Value) -> io:
 }
 
 /// Prints an event of a channel with its time, and the fields that it changed.
-fn step(out: &mut dyn Write, zone: &Zone, before: Option<&Value>, after: &Value) -> io::Result<()> {
-    let time = zone.time(after["timestamp"].as_str().unwrap_or_default());
+fn step(
+    out: &mut dyn Write,
+    zone: &Zone,
+    before: Option<&ChannelView>,
+    after: &ChannelView,
+) -> io::Result<()> {
+    let time = zone.time(after.ts().unwrap_or_default());
     writeln!(out, "{time}  {}", plain::excerpt(&event_name(after), SHOWN))?;
     for (label, name) in [
         ("name", "name"),
@@ -202,7 +195,8 @@ fn step(out: &mut dyn Write, zone: &Zone, before: Option<&Value>, after: &Value)
         ("came from", "prev_channel_id"),
         ("goes on as", "next_channel_id"),
     ] {
-        let (was, is) = (before.map_or(&Value::Null, |before| &before[name]), &after[name]);
+        let (was, is) =
+            (before.map_or(&Value::Null, |before| &before.as_json()[name]), &after.as_json()[name]);
         if was != is {
             writeln!(out, "    {label:<12} {}", plain::excerpt(&display_value(is), SHOWN))?;
         }
@@ -211,9 +205,8 @@ fn step(out: &mut dyn Write, zone: &Zone, before: Option<&Value>, after: &Value)
 }
 
 /// Returns Slack's name of the event that created a snapshot.
-fn event_name(snapshot: &Value) -> String {
-    let raw =
-        snapshot["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok()).unwrap_or_default();
+fn event_name(snapshot: &ChannelView) -> String {
+    let raw = snapshot.raw().unwrap_or_default();
     let subtype = raw["subtype"].as_str();
     subtype.or_else(|| raw["type"].as_str()).unwrap_or("listed in Slack's directory").to_owned()
 }
@@ -384,7 +377,7 @@ mod tests {
     #[test]
     fn a_lone_surrogate_does_not_hide_the_event_name() {
         let renamed = r#"{"type":"channel_rename","channel":{"id":"C1","name":"plan-\ud83d"}}"#;
-        assert_eq!(event_name(&json!({ "raw_event": renamed })), "channel_rename");
+        assert_eq!(event_name(&json!({ "raw_event": renamed }).into()), "channel_rename");
     }
 
     #[tokio::test]

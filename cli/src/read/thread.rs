@@ -5,7 +5,8 @@ use std::io::Write;
 use ports::archive::Archive;
 use reader::find;
 use reader::rows::read_message;
-use reader::thread::{replies, root_ts};
+use reader::thread::replies;
+use rules::view::MessageView;
 
 use super::printer::MessagePrinter;
 use super::render::MessageLayout;
@@ -19,7 +20,7 @@ pub(crate) async fn thread(
 ) -> Result<(), ReadError> {
     let channel = find::find_channel(archive, &args.channel, args.read.team.as_ref()).await?;
     let requested = read_message(&channel, &args.ts).await?;
-    let thread_ts = requested.as_ref().and_then(root_ts);
+    let thread_ts = requested.as_ref().and_then(MessageView::root_ts);
     let first_ts = thread_ts.or_else(|| args.thread_ts.clone()).unwrap_or_else(|| args.ts.clone());
     let mut root = if first_ts == args.ts { requested } else { read_message(&channel, &first_ts).await? };
 

@@ -7,7 +7,7 @@ use reader::joined::JoinedChannel;
 use reader::range::TimeRange;
 use reader::rows::{VisibleRows, read_message};
 use reader::thread;
-use serde_json::Value;
+use rules::view::MessageView;
 use slack::ids::Ts;
 
 use super::ReadError;
@@ -57,13 +57,12 @@ impl<'a> InlineThreads<'a> {
     /// Prints the next messages of the channel.
     pub(super) async fn print(
         &mut self,
-        page: &[Value],
+        page: &[MessageView],
         printer: &mut MessagePrinter<'_>,
     ) -> Result<(), ReadError> {
         for message in page {
-            let ts = |name: &str| message[name].as_str().and_then(|ts| Ts::parse(ts).ok());
-            let Some(own_ts) = ts("ts") else { continue };
-            match ts("thread_ts").filter(|thread_ts| *thread_ts != own_ts) {
+            let Some(own_ts) = message.written_at() else { continue };
+            match message.root_ts().filter(|thread_ts| *thread_ts != own_ts) {
                 None => self.root(message, own_ts, printer).await?,
                 Some(root_ts) => {
                     // The thread index may contain a reply later than the channel does.
@@ -79,7 +78,7 @@ impl<'a> InlineThreads<'a> {
     /// Prints a message and its replies.
     async fn root(
         &mut self,
-        root: &Value,
+        root: &MessageView,
         ts: Ts,
         printer: &mut MessagePrinter<'_>,
     ) -> Result<(), ReadError> {
@@ -100,7 +99,7 @@ impl<'a> InlineThreads<'a> {
     async fn rest_of(
         &mut self,
         root_ts: Ts,
-        reply: &Value,
+        reply: &MessageView,
         reply_ts: Ts,
         printer: &mut MessagePrinter<'_>,
     ) -> Result<(), ReadError> {
@@ -111,7 +110,7 @@ impl<'a> InlineThreads<'a> {
             }
             None => printer.heading(&format!("In the thread of {root_ts}, which is not in this archive:"))?,
         }
-        let layout = |_: &Value| MessageLayout { indent: REPLY_INDENT, ..MessageLayout::default() };
+        let layout = |_: &MessageView| MessageLayout { indent: REPLY_INDENT, ..MessageLayout::default() };
         printer.print(std::slice::from_ref(reply), layout).await?;
         self.replies(root_ts, Some(reply_ts), printer).await
     }
@@ -122,7 +121,7 @@ impl<'a> InlineThreads<'a> {
         while let Some(page) = rows.next().await? {
             count.all += page.len();
             let is_shown = |ts: &Ts| self.is_shown(ts) && from.is_none_or(|from| from <= ts);
-            count.shown += page.iter().filter_map(reply_ts).filter(is_shown).count();
+            count.shown += page.iter().filter_map(MessageView::written_at).filter(is_shown).count();
         }
         Ok(count)
     }
@@ -138,10 +137,11 @@ impl<'a> InlineThreads<'a> {
         let mut rows = self.rows(&root_ts);
         while let Some(mut page) = rows.next().await? {
             page.retain(|reply| {
-                reply_ts(reply)
+                reply
+                    .written_at()
                     .is_some_and(|ts| self.is_shown(&ts) && last.as_ref().is_none_or(|last| *last < ts))
             });
-            last = page.last().and_then(reply_ts).or(last);
+            last = page.last().and_then(MessageView::written_at).or(last);
             printer
                 .print(&page, |_| MessageLayout { indent: REPLY_INDENT, ..MessageLayout::default() })
                 .await?;
@@ -160,8 +160,4 @@ impl<'a> InlineThreads<'a> {
         let TimeRange { since, until } = &self.shown;
         since.as_ref().is_none_or(|since| since <= ts) && until.as_ref().is_none_or(|until| ts < until)
     }
-}
-
-fn reply_ts(reply: &Value) -> Option<Ts> {
-    Ts::parse(reply["ts"].as_str()?).ok()
 }

@@ -8,8 +8,8 @@ use reader::find;
 use reader::rows::VisibleRows;
 use rules::directory::ORGANISATION;
 use rules::figures::person::{AuthorKind, PersonFacts};
-use rules::{profile, project};
-use serde_json::Value;
+use rules::view::PersonView;
+use rules::{organisation, profile, project};
 use slack::ids::TeamId;
 
 use super::{ReadArgs, ReadError, UsersArgs};
@@ -49,7 +49,7 @@ async fn history(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let teams = find::requested_teams(archive, args.team.as_ref()).await?;
-    let mut profiles: Vec<Value> = Vec::new();
+    let mut profiles: Vec<PersonView> = Vec::new();
     for (team, user) in find::find_people(archive, name, teams.clone()).await? {
         let kept = query_all(archive, Query::partition(key::profiles(&team, &user))).await?;
         profiles.extend(kept.iter().filter(|row| !row.is_erased()).map(profile::projected));
@@ -58,7 +58,7 @@ async fn history(
         return Err(unknown(archive, name, &teams).await);
     }
     profiles.sort_by_cached_key(|profile| {
-        ["user_id", "first_ts"].map(|name| profile[name].as_str().unwrap_or_default().to_owned())
+        [profile.id(), profile.first_ts()].map(|text| text.unwrap_or_default().to_owned())
     });
     let limit = args.limit.map_or(usize::MAX, std::num::NonZeroUsize::get);
     let zone = Zone::from_args(&args.zone);
@@ -69,8 +69,8 @@ async fn history(
         if args.json {
             plain::json_line(out, profile)?;
         } else {
-            let time = |name: &str| zone.time(profile[name].as_str().unwrap_or_default());
-            writeln!(out, "{} to {}", time("first_ts"), time("last_ts"))?;
+            let time = |ts: Option<&str>| zone.time(ts.unwrap_or_default());
+            writeln!(out, "{} to {}", time(profile.first_ts()), time(profile.last_ts()))?;
             write!(out, "    ")?;
             person(out, profile)?;
         }
@@ -99,7 +99,7 @@ async fn list(
                     first_posts.add(user);
                 }
                 if args.json {
-                    plain::json_line(out, &*project::address(user, &args.backend.files_uri()?))?;
+                    plain::json_line(out, &*project::address(user.as_json(), &args.backend.files_uri()?))?;
                 } else {
                     person(out, user)?;
                 }
@@ -116,7 +116,7 @@ async fn list(
 pub(crate) async fn people_of<'a>(
     archive: &'a dyn Archive,
     team: &TeamId,
-) -> Result<VisibleRows<'a>, ArchiveError> {
+) -> Result<VisibleRows<'a, PersonView>, ArchiveError> {
     let organisations = query_all(archive, Query::partition(key::organisations(team))).await?;
     let team = team.clone();
     let people = Query::partition(key::users(&team));
@@ -125,36 +125,36 @@ pub(crate) async fn people_of<'a>(
 
 /// A person with their kind, as reports name it, and with the name of their organisation if it is another one.
 /// `None` if they were erased.
-fn shown_person(item: &Item, team: &TeamId, organisations: &[Item]) -> Option<Value> {
+fn shown_person(item: &Item, team: &TeamId, organisations: &[Item]) -> Option<PersonView> {
     let PersonFacts { kind, .. } = PersonFacts::read(item, team.as_str())?;
     let mut person = project::directory(item);
     person["kind"] = kind.as_str().into();
     if let Some(home) = item.text(ORGANISATION)
         && let Some(organisation) = organisations.iter().find(|row| row.key.timestamp == home)
-        && let Some(name) = organisation.text("name")
+        && let Some(name) = organisation::name(organisation)
     {
         person["team_name"] = name.into();
     }
-    Some(person)
+    Some(person.into())
 }
 
-fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
-    let text = |name: &str| plain::line(user[name].as_str().unwrap_or_default());
+fn person(out: &mut dyn Write, user: &PersonView) -> Result<(), ReadError> {
+    let text = |text: Option<&str>| plain::line(text.unwrap_or_default());
     let mut marks = String::new();
-    if user["is_bot"] == true {
+    if user.is_bot() {
         marks.push_str("  (bot)");
     }
-    if user["deleted"] == true {
+    if user.is_deactivated() {
         marks.push_str("  (deactivated)");
     }
-    if user["kind"] == AuthorKind::Stranger.as_str() {
-        let organisation = Some(text("team_name")).filter(|name| !name.trim().is_empty());
+    if user.kind() == Some(AuthorKind::Stranger.as_str()) {
+        let organisation = Some(text(user.organisation())).filter(|name| !name.trim().is_empty());
         marks.push_str(&organisation.map_or("  (stranger)".to_owned(), |name| format!("  ({name})")));
     }
-    let id = plain::line(user["user_id"].as_str().or(user["timestamp"].as_str()).unwrap_or_default());
-    let shown_name = [text("display_name"), text("name"), text("real_name")].into_iter();
+    let id = text(user.id());
+    let shown_name = [text(user.display_name()), text(user.name()), text(user.real_name())].into_iter();
     let shown_name = shown_name.chain([id.clone()]).find(|name| !name.is_empty()).unwrap_or_default();
-    let real_name = Some(text("real_name")).filter(|name| *name != shown_name).unwrap_or_default();
+    let real_name = Some(text(user.real_name())).filter(|name| *name != shown_name).unwrap_or_default();
     let line = format!("{id:<12}  {shown_name:<20}  {real_name:<28}{marks}");
     Ok(writeln!(out, "{}", line.trim_end())?)
 }
@@ -163,8 +163,7 @@ fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
 mod tests {
     use ports::archive::{ArchiveExt, ItemKey, Update};
     use rules::directory::user_updates;
-    use rules::organisation;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::fixture::{CliFixture, message_args, output, squeezed};
@@ -279,7 +278,7 @@ mod tests {
     fn a_person_without_a_name_is_listed_by_id() {
         let printed = |user: Value| {
             let mut out = Vec::new();
-            person(&mut out, &user).unwrap();
+            person(&mut out, &user.into()).unwrap();
             squeezed(std::str::from_utf8(&out).unwrap()).concat()
         };
         assert_eq!(printed(json!({ "timestamp": "U1" })), "U1 U1");

@@ -249,7 +249,7 @@ fn as_json(hit: &SearchHit) -> Value {
         .iter()
         .map(|SnippetPart { text, is_match }| json!({ "text": text, "match": is_match }))
         .collect();
-    let own_text = hit.message["text"].as_str().filter(|text| !text.is_empty() && hit.canvas.is_none());
+    let own_text = hit.message.text().filter(|text| !text.is_empty() && hit.canvas.is_none());
     let text = own_text.unwrap_or(&hit.text);
     let mut shown = json!({
         "team_id": hit.location.team.as_str(),
@@ -257,12 +257,12 @@ fn as_json(hit: &SearchHit) -> Value {
         "channel_name": hit.channel_name,
         "ts": hit.ts.as_str(),
         "thread_ts": hit.thread_ts.as_ref().map(slack::ids::Ts::as_str),
-        "user": hit.message["user"],
+        "user": hit.message.user(),
         "text": text,
         "snippet": snippet,
         "permalink": hit.permalink,
-        "deleted": hit.message["deleted"] == true,
-        "updated_ts": hit.message["updated_ts"],
+        "deleted": hit.message.is_deleted(),
+        "updated_ts": hit.message.updated_ts(),
     });
     if let Some(canvas) = &hit.canvas {
         shown["canvas"] = canvas.as_str().into();
@@ -289,8 +289,8 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
         let states = [
             (hit.is_private, " (private)"),
             (is_reply, " (in a thread)"),
-            (hit.message["updated_ts"].is_string(), " (edited)"),
-            (hit.message["deleted"] == true, " (deleted)"),
+            (hit.message.is_edited(), " (edited)"),
+            (hit.message.is_deleted(), " (deleted)"),
             (hit.canvas.is_some(), " (canvas)"),
         ];
         let states: String = states.iter().filter(|(is_set, _)| *is_set).map(|(_, state)| *state).collect();

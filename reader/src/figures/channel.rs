@@ -2,8 +2,8 @@
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::members;
+use rules::view::ChannelView;
 use serde_json::{Value, json};
-use slack::envelope;
 
 use crate::history;
 use crate::joined::ChannelOfTeam;
@@ -14,13 +14,13 @@ pub async fn add_channel_figures(
     archive: &dyn Archive,
     location: &ChannelOfTeam,
     name: Option<&str>,
-    state: &Value,
+    state: &ChannelView,
     seen: &mut Value,
 ) -> Result<(), ArchiveError> {
     let ChannelOfTeam { team, channel } = location;
     let created = history::created(archive, team, channel).await?;
-    let is_private = state["visibility"] == "private";
-    let members = match state["archived"] == true {
+    let is_private = state.is_private();
+    let members = match state.is_archived() {
         true => Some(0),
         false => newest_count(archive, location).await?.or_else(|| count_in_event(state)),
     };
@@ -53,7 +53,7 @@ async fn newest_count(archive: &dyn Archive, location: &ChannelOfTeam) -> Result
 }
 
 /// Returns the number of members in the last event that changed the channel.
-fn count_in_event(state: &Value) -> Option<u64> {
-    let raw = envelope::parse_value(state["raw_event"].as_str()?).ok()?;
+fn count_in_event(state: &ChannelView) -> Option<u64> {
+    let raw = state.raw()?;
     ["/channel/num_members", "/num_members"].into_iter().find_map(|path| raw.pointer(path)?.as_u64())
 }

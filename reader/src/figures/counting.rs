@@ -8,6 +8,7 @@ use rules::figures::message::CountedMessage;
 use rules::figures::partners::Partners;
 use rules::figures::person::PersonFacts;
 use rules::figures::rollup::{ChannelDay, RollupDay};
+use rules::message;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::period::Period;
@@ -200,7 +201,7 @@ struct Authors(HashMap<Ts, String>);
 
 impl Authors {
     fn learn(&mut self, row: &Item) {
-        if let (Ok(ts), Some(user)) = (Ts::parse(&row.key.timestamp), row.text("user")) {
+        if let (Ok(ts), Some(user)) = (Ts::parse(&row.key.timestamp), message::author(row)) {
             self.0.insert(ts, user.to_owned());
         }
     }
@@ -225,9 +226,8 @@ impl Authors {
         let known = known.into_iter().filter_map(|ts| Some((ts.clone(), self.0.get(ts)?.clone())));
         let mut authors: BTreeMap<Ts, String> = known.collect();
         for (ts, row) in unknown.iter().zip(channel.messages(&unknown).await?) {
-            authors.extend(
-                row.as_ref().and_then(|row| row.text("user")).map(|user| ((*ts).clone(), user.to_owned())),
-            );
+            authors
+                .extend(row.as_ref().and_then(message::author).map(|user| ((*ts).clone(), user.to_owned())));
         }
         Ok(authors)
     }

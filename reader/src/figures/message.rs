@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use ports::archive::{ArchiveError, Item};
 use rules::figures::message::{date, mentions, named_root_author, reactions, reactions_text, words};
-use rules::project;
+use rules::view::MessageView;
+use rules::{message, project};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, Ts, UserId};
 
@@ -12,25 +13,26 @@ use crate::joined::JoinedChannel;
 use crate::thread;
 
 /// Returns the figures that depend on the message alone; `None` for a row whose key is not a message's.
-fn own(message: &Item) -> Option<Value> {
-    let ts = Ts::parse(&message.key.timestamp).ok()?;
-    let channel = message.key.item_id.rsplit('#').next().and_then(|id| ChannelId::parse(id).ok())?;
-    let text = message.text("text").unwrap_or_default();
-    let reactions = reactions(message);
+fn own(row: &Item, message: &MessageView) -> Option<Value> {
+    let ts = Ts::parse(&row.key.timestamp).ok()?;
+    let channel = row.key.item_id.rsplit('#').next().and_then(|id| ChannelId::parse(id).ok())?;
+    let text = message.text().unwrap_or_default();
+    let reactions = reactions(row);
     Some(json!({
         "cid_ts": format!("{channel}_{ts}"),
         "date": date(&ts),
         "word_count": words(text),
-        "mentions": mentions(text, message.text("user")).join(":"),
+        "mentions": mentions(text, message.user()).join(":"),
         "reactions_text": reactions_text(&reactions),
         "reaction_count": reactions.values().map(Vec::len).sum::<usize>(),
     }))
 }
 
 /// Returns a message as readers see it, with the figures that depend on the message alone.
-pub fn with_own_figures(message: &Item) -> Option<Value> {
-    let mut seen = project::message(message)?;
-    if let (Value::Object(seen), Some(Value::Object(figures))) = (&mut seen, own(message)) {
+pub fn with_own_figures(row: &Item) -> Option<MessageView> {
+    let mut seen = project::message(row)?;
+    let figures = own(row, &seen);
+    if let (Value::Object(seen), Some(Value::Object(figures))) = (seen.json_mut(), figures) {
         seen.extend(figures);
     }
     Some(seen)
@@ -49,32 +51,41 @@ impl<'a> ThreadFigures<'a> {
     }
 
     /// Adds the thread figures to a message as readers see it.
-    pub async fn add(&mut self, message: &mut Value) -> Result<(), ArchiveError> {
-        let Some(ts) = message["timestamp"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { return Ok(()) };
-        let root_ts = thread::root_ts(message);
+    pub async fn add(&mut self, message: &mut MessageView) -> Result<(), ArchiveError> {
+        let Some(ts) = message.written_at() else { return Ok(()) };
+        let root_ts = message.root_ts();
         let is_reply = root_ts.as_ref().is_some_and(|root_ts| *root_ts != ts);
         let replies = if is_reply { Vec::new() } else { replies_with_authors(self.channel, &ts).await? };
         let is_head = !is_reply && (root_ts.is_some() || !replies.is_empty());
         let parent_user = match &root_ts {
             Some(root_ts) if is_reply => self.root_author(root_ts, message).await?,
-            Some(_) | None => message["user"].as_str().filter(|_| is_head).map(str::to_owned),
+            Some(_) | None => message.user().filter(|_| is_head).map(str::to_owned),
         };
         let text: Vec<String> = replies.iter().map(|(author, ts)| format!("{author}:{ts}")).collect();
-        message["parent_user_id"] = parent_user.into();
-        message["replies"] = text.join(",").into();
-        message["reply_count"] = replies.len().into();
-        message["is_threadhead"] = is_head.into();
-        message["is_threaded"] = (is_head || is_reply).into();
+        let figures = json!({
+            "parent_user_id": parent_user,
+            "replies": text.join(","),
+            "reply_count": replies.len(),
+            "is_threadhead": is_head,
+            "is_threaded": is_head || is_reply,
+        });
+        if let (Value::Object(seen), Value::Object(figures)) = (message.json_mut(), figures) {
+            seen.extend(figures);
+        }
         Ok(())
     }
 
-    async fn root_author(&mut self, root_ts: &Ts, reply: &Value) -> Result<Option<String>, ArchiveError> {
+    async fn root_author(
+        &mut self,
+        root_ts: &Ts,
+        reply: &MessageView,
+    ) -> Result<Option<String>, ArchiveError> {
         if let Some(known) = self.root_authors.get(root_ts) {
             return Ok(known.clone());
         }
         let root = self.channel.message(root_ts).await?;
-        let author = root.as_ref().and_then(|root| root.text("user")).map(str::to_owned);
-        let author = author.or_else(|| named_root_author(reply["raw_event"].as_str()?));
+        let author = root.as_ref().and_then(message::author).map(str::to_owned);
+        let author = author.or_else(|| named_root_author(reply.raw_event()?));
         self.root_authors.insert(root_ts.clone(), author.clone());
         Ok(author)
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::rollup;
+use rules::view::PersonView;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -20,17 +21,15 @@ impl FirstPosts {
 
     /// Adds the fields of channelstats to a person as readers see them. `first_post` is null if no message of
     /// the person was counted.
-    pub fn add(&self, person: &mut Value) {
-        let Some(id) = ["user_id", "timestamp"].into_iter().find_map(|name| person[name].as_str()) else {
-            return;
-        };
+    pub fn add(&self, person: &mut PersonView) {
+        let Some(id) = person.id() else { return };
         let first_post = self.0.get(id).map(
             |(channel, ts)| json!({ "slack_cid": channel, "message_id": ts, "ts": ts.micros() / 1_000_000 }),
         );
         let figures = json!({
-            "slack_uid": id, "user_name": person["name"], "user_key": id.chars().last().map(String::from), "first_post": first_post,
+            "slack_uid": id, "user_name": person.name(), "user_key": id.chars().last().map(String::from), "first_post": first_post,
         });
-        if let (Value::Object(person), Value::Object(figures)) = (person, figures) {
+        if let (Value::Object(person), Value::Object(figures)) = (person.json_mut(), figures) {
             person.extend(figures);
         }
     }

@@ -240,7 +240,7 @@ async fn the_figures_of_single_messages_match_channelstats() {
     });
     for (figures, expected) in [(&seen[0], root), (&seen[2], reply)] {
         for (name, value) in expected.as_object().unwrap() {
-            assert_eq!(figures[name], *value, "{name}");
+            assert_eq!(figures.as_json()[name], *value, "{name}");
         }
     }
 }

@@ -6,6 +6,7 @@ use ports::archive::{ArchiveError, Item};
 use rules::figures::day::TOP;
 use rules::figures::message::CountedMessage;
 use rules::figures::person::AuthorKind;
+use rules::message::author;
 use slack::ids::{ChannelId, Ts};
 
 use super::counting::AboutPerson;
@@ -163,7 +164,7 @@ impl ReportInputs {
     }
 
     fn top(&self, channel: &ChannelId, ts: &Ts, row: Option<&Item>, count: u64) -> TopMessage {
-        let user = row.and_then(|row| row.text("user")).map(str::to_owned);
+        let user = row.and_then(author).map(str::to_owned);
         TopMessage {
             channel: channel.clone(),
             channel_name: self.channel_name(channel),

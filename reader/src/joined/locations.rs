@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::directory;
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
 use rules::project;
+use rules::view::ChannelView;
 use rules::visibility::VisibilityRegister;
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -46,7 +47,7 @@ impl ChannelOfTeam {
 
     /// Returns the state of the channel: its newest snapshot, with what is known now about whether it is
     /// public. `None` if the archive has no event of it, unless it is known to be private.
-    pub async fn newest(&self, archive: &dyn Archive) -> Result<Option<Value>, ArchiveError> {
+    pub async fn newest(&self, archive: &dyn Archive) -> Result<Option<ChannelView>, ArchiveError> {
         let partition = key::channels(&self.team, &self.channel);
         let mut query = Query { descending: true, limit: 8, ..Query::partition(partition) };
         let mut newest = None;
@@ -56,17 +57,16 @@ impl ChannelOfTeam {
             let Some(next) = page.next else { break };
             query.after = Some(next);
         }
-        let former = newest.as_ref().and_then(|newest| newest["prev_channel_id"].as_str());
-        let former = former.and_then(|former| ChannelId::parse(former).ok());
+        let former = newest.as_ref().and_then(ChannelView::previous_id);
         let is_private = self.visibility(archive, former.as_ref()).await?.is_private();
         Ok(match (newest, is_private) {
             (Some(mut newest), Some(is_private)) => {
-                newest["visibility"] = if is_private { "private" } else { "public" }.into();
+                newest.set_private(is_private);
                 Some(newest)
             }
             (None, Some(true)) => Some(json!({
                 "type": "channel", "team_id": self.team, "channel_id": self.channel, "visibility": "private",
-            })),
+            }).into()),
             (newest, _) => newest,
         })
     }
@@ -101,8 +101,8 @@ pub async fn find_locations(
             continue;
         }
         let snapshot = location.newest(archive).await?;
-        let id = |name: &str| ChannelId::parse(snapshot.as_ref()?[name].as_str()?).ok();
-        let (previous, next) = (id("prev_channel_id"), id("next_channel_id"));
+        let (previous, next) =
+            snapshot.map_or((None, None), |snapshot| (snapshot.previous_id(), snapshot.next_id()));
         let in_team =
             |channel: &ChannelId| ChannelOfTeam { team: location.team.clone(), channel: channel.clone() };
         queue.extend(previous.iter().chain(&next).map(in_team));

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use jiff::tz::TimeZone;
-use serde_json::Value;
+use rules::view::MessageView;
 
 use super::query::{HasWhat, IsWhat};
 use super::units::{self, SearchUnit};
@@ -100,10 +100,13 @@ impl SearchDocument {
 
 /// Creates the document of a row that [`rules::project::message`] returned. For an unknown name, the text
 /// contains the id or the label from the message.
-pub fn search_document(message: &Value, content: &MessageText, names: &DisplayNames<'_>) -> SearchDocument {
+pub fn search_document(
+    message: &MessageView,
+    content: &MessageText,
+    names: &DisplayNames<'_>,
+) -> SearchDocument {
     let mut lines: Vec<String> = content.lines.iter().map(|line| flat::line(line, names)).collect();
-    let files = message["files"].as_array().map_or(&[][..], Vec::as_slice);
-    for file in files {
+    for file in message.files() {
         let named = |name: &str| Some(plain::excerpt(file[name].as_str()?, MAX_FILE_NAME_CHARS));
         let (name, title) = (named("name"), named("title"));
         lines.extend(title.filter(|title| Some(title) != name.as_ref()));
@@ -127,24 +130,22 @@ fn with_other_words(mut lines: Vec<String>, others: &[String]) -> Vec<String> {
     lines
 }
 
-fn facets(message: &Value, content: &MessageText) -> BTreeSet<Facet> {
+fn facets(message: &MessageView, content: &MessageText) -> BTreeSet<Facet> {
     let has_markdown = content.lines.iter().any(|line| line.kind == LineKind::Markdown);
     let lines = if has_markdown { &markdown::lines(&content.lines) } else { &content.lines };
     let spans = || lines.iter().flat_map(|line| &line.spans);
-    let is_filled = |name: &str| message[name].as_array().is_some_and(|list| !list.is_empty());
-    let is_text = |name: &str| message[name].is_string();
     let has_code = lines.iter().any(|line| line.kind == LineKind::Preformatted)
         || spans().any(|span| matches!(span, TextSpan::Text(_, style) if style.code));
-    let is_bot = is_text("bot_id") || message["subtype"] == "bot_message";
+    let is_bot = message.bot().is_some() || message.subtype() == Some("bot_message");
     let flags = [
-        (Facet::has(HasWhat::File), is_filled("files")),
-        (Facet::has(HasWhat::Reaction), is_filled("reactions")),
-        (Facet::has(HasWhat::Pin), message["pinned"].is_object()),
+        (Facet::has(HasWhat::File), !message.files().is_empty()),
+        (Facet::has(HasWhat::Reaction), !message.reactions().is_empty()),
+        (Facet::has(HasWhat::Pin), message.is_pinned()),
         (Facet::has(HasWhat::Link), spans().any(|span| matches!(span, TextSpan::Link { .. }))),
         (Facet::has(HasWhat::Code), has_code),
-        (Some(Facet::is(IsWhat::Thread)), is_text("thread_ts")),
-        (Some(Facet::is(IsWhat::Edited)), is_text("updated_ts")),
-        (Some(Facet::is(IsWhat::Deleted)), message["deleted"] == true),
+        (Some(Facet::is(IsWhat::Thread)), message.thread_ts().is_some()),
+        (Some(Facet::is(IsWhat::Edited)), message.is_edited()),
+        (Some(Facet::is(IsWhat::Deleted)), message.is_deleted()),
         (Some(Facet::is(IsWhat::Bot)), is_bot),
     ];
     let mut facets: BTreeSet<Facet> =
@@ -190,7 +191,10 @@ pub fn query_words(units: &[SearchUnit], is_prefix: bool) -> (String, bool) {
 }
 
 /// Returns the words of a message for an index, and its facets.
-pub fn index_words_and_facets(message: &Value, no_names: &DisplayNames<'_>) -> (String, BTreeSet<Facet>) {
+pub fn index_words_and_facets(
+    message: &MessageView,
+    no_names: &DisplayNames<'_>,
+) -> (String, BTreeSet<Facet>) {
     let document = search_document(message, &text::read(message, &SEARCHED_ZONE), no_names);
     (index_words(&units::split_into_units(&document.searched_text())), document.facets)
 }
@@ -198,14 +202,15 @@ pub fn index_words_and_facets(message: &Value, no_names: &DisplayNames<'_>) -> (
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
 
     fn indexed_words(message: &Value) -> (String, Vec<String>) {
         let archive = MemoryArchive::new();
-        let (words, facets) = index_words_and_facets(message, &DisplayNames::for_teams(&archive, Vec::new()));
+        let (words, facets) =
+            index_words_and_facets(&message.clone().into(), &DisplayNames::for_teams(&archive, Vec::new()));
         (words, facets.into_iter().map(|facet| facet.0).collect())
     }
 

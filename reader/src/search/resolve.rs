@@ -170,8 +170,7 @@ impl KnownNames {
             loop {
                 let page = archive.query(&people).await?;
                 known.people.extend(page.items.iter().filter_map(|user| {
-                    let names = ["display_name", "real_name", "name"];
-                    let names = names.iter().filter_map(|name| user.text(name).map(KnownName::new));
+                    let names = rules::directory::names(user).map(KnownName::new);
                     Some((UserId::parse(user.text("user_id")?).ok()?, names.collect()))
                 }));
                 match page.next {
@@ -182,7 +181,7 @@ impl KnownNames {
             // A bot is an author, as its app's user is.
             let bots = query_all(archive, Query::partition(key::bots(team))).await?;
             known.people.extend(bots.iter().filter_map(|bot| {
-                let names = bot.text("name").map(KnownName::new).into_iter().collect();
+                let names = rules::directory::names(bot).map(KnownName::new).collect();
                 Some((UserId::parse(&bot.key.timestamp).ok()?, names))
             }));
             let groups = query_all(archive, Query::partition(key::user_groups(team))).await?;

@@ -12,8 +12,7 @@ use super::spans::{LineBuffer, LineKind, TextFrame, TextLine, TextSpan};
 const MAX_FILES: usize = 100;
 
 /// Adds the texts in the files of a message. `first` is the number of the first frame.
-pub(super) fn files(files: &Value, first: usize, lines: &mut LineBuffer<'_>) {
-    let files = list(files);
+pub(super) fn files(files: &[Value], first: usize, lines: &mut LineBuffer<'_>) {
     for (index, file) in files.iter().take(MAX_FILES).enumerate() {
         if lines.is_full() {
             return;

@@ -127,7 +127,7 @@ mod tests {
         channel_names(&archive, json!({ "C7": "new-name" })).await;
         let mut names = DisplayNames::new(&archive, team());
         let message: MessageText =
-            read(&json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }), &TimeZone::UTC);
+            read(&json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }).into(), &TimeZone::UTC);
         names.learn(&[message]).await.unwrap();
         for (text, expected) in [
             ("hi <@U1>, <@U1|old>", "hi @ana, @ana"),

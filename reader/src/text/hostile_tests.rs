@@ -60,7 +60,7 @@ fn hostile_blocks_are_bounded_and_hide_no_text() {
         deep = json!({ "type": "container", "child_blocks": [deep] });
     }
     let zone = TimeZone::UTC;
-    let parts = MessageParts::new(&zone, &[], &Value::Null);
+    let parts = MessageParts::new(&zone, &[], &[]);
     let mut lines = LineBuffer::new(&parts);
     blocks::one(&deep, &mut lines);
     assert_eq!(lines.into_lines().len(), 1, "the kind of the deepest block");

@@ -27,8 +27,8 @@ pub mod spans;
 mod unknown;
 
 use jiff::tz::TimeZone;
+use rules::view::MessageView;
 use serde_json::Value;
-use slack::envelope;
 
 use self::blocks::{list, text};
 use self::reading::MessageParts;
@@ -73,17 +73,17 @@ pub struct MessageAuthor {
 }
 
 /// Reads a row that [`rules::project::message`] returned, with its dates in this zone.
-pub fn read(message: &Value, zone: &TimeZone) -> MessageText {
-    let raw = raw_message(message);
+pub fn read(message: &MessageView, zone: &TimeZone) -> MessageText {
+    let raw = message.raw().unwrap_or_default();
     let mut author = author(message, &raw);
     if let Some(notice) = notices::read(message, &raw, zone) {
         author.user = notice.user.or(author.user);
         let (manner, lines) = (Manner::Notice, notice.lines);
         return MessageText { author, manner, lines, notification: Vec::new() };
     }
-    let own = text(message, "text").filter(|text| text.trim() != PLACEHOLDER);
+    let own = message.text().filter(|text| text.trim() != PLACEHOLDER);
     let own = own.map(|text| mrkdwn::parse(text, zone)).unwrap_or_default();
-    let parts = MessageParts::new(zone, &own, &message["files"]);
+    let parts = MessageParts::new(zone, &own, message.files());
     let mut content = LineBuffer::new(&parts);
     blocks::blocks(&raw["blocks"], &mut content);
     let has_words = content.has_words();
@@ -97,26 +97,22 @@ pub fn read(message: &Value, zone: &TimeZone) -> MessageText {
     };
     let mut more = LineBuffer::new(&parts);
     attachments::attachments(&raw["attachments"], &mut more);
-    files::files(&message["files"], list(&raw["attachments"]).len(), &mut more);
+    files::files(message.files(), list(&raw["attachments"]).len(), &mut more);
     lines.extend(more.into_lines());
     let notification = if has_words { spans::split_lines(own) } else { Vec::new() };
     let notification = notification.into_iter().map(TextLine::plain).collect();
     MessageText { author, manner: Manner::Speech, lines, notification }
 }
 
-/// Returns the message as Slack sent it.
-fn raw_message(message: &Value) -> Value {
-    text(message, "raw_event").and_then(|raw| envelope::parse_value(raw).ok()).unwrap_or(Value::Null)
-}
-
-fn author(message: &Value, raw: &Value) -> MessageAuthor {
+fn author(message: &MessageView, raw: &Value) -> MessageAuthor {
     let owned = |value: &Value, name: &str| text(value, name).map(str::to_owned);
-    let is_named_by_app =
-        text(message, "subtype") == Some("bot_message") && text(message, "username").is_some();
+    let is_named_by_app = message.subtype() == Some("bot_message") && message.username().is_some();
     let profile =
         ["display_name", "real_name", "name"].iter().find_map(|name| owned(&raw["user_profile"], name));
-    let name = owned(message, "username").or(profile).or_else(|| owned(&raw["bot_profile"], "name"));
-    MessageAuthor { user: owned(message, "user"), name, is_named_by_app, bot: owned(message, "bot_id") }
+    let name =
+        message.username().map(str::to_owned).or(profile).or_else(|| owned(&raw["bot_profile"], "name"));
+    let [user, bot] = [message.user(), message.bot()].map(|id| id.map(str::to_owned));
+    MessageAuthor { user, name, is_named_by_app, bot }
 }
 
 impl MessageAuthor {

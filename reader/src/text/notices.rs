@@ -3,6 +3,7 @@
 //! <https://docs.slack.dev/reference/events/message#subtypes>
 
 use jiff::tz::TimeZone;
+use rules::view::MessageView;
 use serde_json::Value;
 
 use super::blocks::{list, text};
@@ -21,11 +22,11 @@ pub(super) struct NoticeText {
 }
 
 /// Reads a message as a notice. `None` for speech and for unknown subtypes.
-pub(super) fn read(message: &Value, raw: &Value, zone: &TimeZone) -> Option<NoticeText> {
+pub(super) fn read(message: &MessageView, raw: &Value, zone: &TimeZone) -> Option<NoticeText> {
     let mut user = None;
-    let subtype = text(message, "subtype")?;
+    let subtype = message.subtype()?;
     let spans = match subtype {
-        "me_message" => mrkdwn::parse(text(message, "text")?, zone),
+        "me_message" => mrkdwn::parse(message.text()?, zone),
         "channel_join" | "group_join" => joined(raw),
         "channel_leave" | "group_leave" => did("left the channel"),
         "channel_archive" | "group_archive" => did("archived the channel"),
@@ -120,7 +121,7 @@ fn joined(raw: &Value) -> Vec<TextSpan> {
     spans
 }
 
-fn changed_text(what: &str, message: &Value, raw: &Value, zone: &TimeZone) -> Vec<TextSpan> {
+fn changed_text(what: &str, message: &MessageView, raw: &Value, zone: &TimeZone) -> Vec<TextSpan> {
     match raw[what].as_str() {
         None => slack_text(message, zone),
         Some("") => vec![TextSpan::text(format!("cleared the {what}"))],
@@ -132,7 +133,7 @@ fn changed_text(what: &str, message: &Value, raw: &Value, zone: &TimeZone) -> Ve
     }
 }
 
-fn renamed(message: &Value, raw: &Value, zone: &TimeZone) -> Vec<TextSpan> {
+fn renamed(message: &MessageView, raw: &Value, zone: &TimeZone) -> Vec<TextSpan> {
     match (text(raw, "old_name"), text(raw, "name")) {
         (Some(old), Some(new)) => vec![TextSpan::text(format!("renamed the channel from #{old} to #{new}"))],
         (_, Some(new)) => vec![TextSpan::text(format!("renamed the channel to #{new}"))],
@@ -141,9 +142,9 @@ fn renamed(message: &Value, raw: &Value, zone: &TimeZone) -> Vec<TextSpan> {
 }
 
 /// Returns Slack's own text without the author's name at its start, which is already shown.
-fn slack_text(message: &Value, zone: &TimeZone) -> Vec<TextSpan> {
-    let mut spans = mrkdwn::parse(text(message, "text").unwrap_or_default(), zone);
-    let author = text(message, "user").unwrap_or_default();
+fn slack_text(message: &MessageView, zone: &TimeZone) -> Vec<TextSpan> {
+    let mut spans = mrkdwn::parse(message.text().unwrap_or_default(), zone);
+    let author = message.user().unwrap_or_default();
     if matches!(spans.first(), Some(TextSpan::User { id, .. }) if id == author) {
         spans.remove(0);
         if let Some(TextSpan::Text(rest, _)) = spans.first_mut() {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::blocks::{self, list};
+use super::blocks;
 use super::spans::TextSpan;
 
 /// Maximum number of labels and titles that are remembered. A text of Slack's maximum length has fewer.
@@ -27,7 +27,7 @@ pub(super) struct MessageParts<'r> {
 
 impl<'r> MessageParts<'r> {
     /// Reads the labels of a message's text, and the titles of its files.
-    pub(super) fn new(zone: &'r TimeZone, text: &'r [TextSpan], files: &'r Value) -> Self {
+    pub(super) fn new(zone: &'r TimeZone, text: &'r [TextSpan], files: &'r [Value]) -> Self {
         let labelled = text.iter().filter_map(|span| match span {
             TextSpan::User { id, label }
             | TextSpan::Channel { id, label }
@@ -39,7 +39,7 @@ impl<'r> MessageParts<'r> {
             | TextSpan::Cell
             | TextSpan::Control(_) => None,
         });
-        let titled = list(files).iter().filter_map(|file| {
+        let titled = files.iter().filter_map(|file| {
             Some((
                 blocks::text(file, "id")?,
                 blocks::text(file, "title").or_else(|| blocks::text(file, "name"))?,

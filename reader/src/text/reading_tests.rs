@@ -11,7 +11,7 @@ use crate::names::DisplayNames;
 pub(super) fn read_message(message: &Value) -> MessageText {
     let mut row = message.clone();
     row["raw_event"] = message.to_string().into();
-    read(&row, &TimeZone::UTC)
+    read(&row.into(), &TimeZone::UTC)
 }
 
 /// Returns the lines of a message as plain text.

@@ -6,7 +6,7 @@
 //! `sqs:SendMessage`.
 //! <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
 
-use ports::archive::key::TRANSIENT;
+use ports::archive::rows::transient_partitions;
 use ports::queue::topology::QUEUES;
 use ports::queue::{QueueName, QueueRef};
 use ports::workers::{HourlySpec, Uses, WORKERS, WorkerSpec};
@@ -101,7 +101,7 @@ pub enum Target {
     Queue(QueueRef),
     /// The archive's table.
     Table,
-    /// The rows of the archive's table whose partitions are [`TRANSIENT`].
+    /// The rows of the archive's table whose partitions are transient.
     PassingRows,
     /// The index of the archive's table.
     Index,
@@ -318,7 +318,14 @@ impl Target {
             Self::Queue(queue) => format!("`{queue}`"),
             Self::Table => "the archive's table".to_owned(),
             Self::PassingRows => {
-                format!("its rows in {}", TRANSIENT.map(|keys| format!("`{keys}`")).join(", "))
+                format!(
+                    "its rows in {}",
+                    transient_partitions()
+                        .iter()
+                        .map(|keys| format!("`{keys}`"))
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )
             }
             Self::Index => "its index".to_owned(),
             Self::ExistenceTable => "the existence check's table".to_owned(),

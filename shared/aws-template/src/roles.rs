@@ -8,7 +8,7 @@ use super::parameters::{
 };
 use super::{Resources, attribute_of, bucket, queues, reference, tables};
 use crate::permissions::{Grant, Target};
-use ports::archive::key::TRANSIENT;
+use ports::archive::rows::transient_partitions;
 use ports::queue::topology::{ARCHIVE_TABLE, TableRole};
 
 pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
@@ -43,7 +43,8 @@ fn statement(grant: &Grant, function: &TemplateFunction) -> Value {
     let mut statement = json!({ "Effect": "Allow", "Action": grant.actions, "Resource": on });
     if grant.targets.contains(&Target::PassingRows) {
         // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
-        statement["Condition"] = json!({ "ForAllValues:StringLike": { "dynamodb:LeadingKeys": TRANSIENT } });
+        statement["Condition"] =
+            json!({ "ForAllValues:StringLike": { "dynamodb:LeadingKeys": transient_partitions() } });
     }
     match grant.targets.as_slice() {
         [Target::SigningSecret] => if_holds(HAS_SIGNING_SECRET_ARN, statement),

@@ -6,7 +6,7 @@
 //!
 //! A follower without a position first reads all messages in slices of time ([`first_pass`]).
 //!
-//! A position is the rowid of a permanent row. A transient row ([`key::is_transient`]) may be the last one and
+//! A position is the rowid of a permanent row. A transient row ([`is_transient`]) may be the last one and
 //! be deleted, and then a message may reuse its rowid.
 
 mod backlog;
@@ -25,8 +25,9 @@ use super::reader::ReaderPool;
 use super::writer::{Transaction, WriterThread};
 use backlog::count;
 use first_pass::FirstPass;
-use ports::archive::{ArchiveError, Item, ItemKey, key};
-use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes, FOLLOWED, SpanBatch, is_followed};
+use ports::archive::rows::{FOLLOWED, is_transient};
+use ports::archive::{ArchiveError, Item, ItemKey};
+use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes, SpanBatch, is_followed};
 
 /// Maximum number of stored changes. A follower that is farther behind reads everything again, which is
 /// faster by then.
@@ -352,7 +353,7 @@ impl<T: ChangeCollector> ChangedRows<T> {
             }
             visited += 1;
             let item_id = row.get_ref(0)?.as_str()?;
-            if key::is_transient(item_id) {
+            if is_transient(item_id) {
                 continue;
             }
             if item_id.starts_with(FOLLOWED) {

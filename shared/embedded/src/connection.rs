@@ -327,7 +327,7 @@ mod tests {
             let json = serde_json::to_string(&attributes).unwrap();
             let insert = "INSERT INTO items (item_id, timestamp, attributes) VALUES (?1, ?2, ?3)";
             database.execute(insert, (&key.item_id, &key.timestamp, json)).unwrap();
-            let shown = project::message(&Item { key: key.clone(), attributes }).unwrap();
+            let shown = project::message(&Item { key: key.clone(), attributes }).unwrap().into_json();
             let query = "SELECT json_object('files_s3', json(files_s3), 'files_verdict', json(files_verdict),
                 'files_fetch_failed', files_fetch_failed = 1, 'files_fetch_error', files_fetch_error) FROM messages WHERE ts = ?1";
             let found: String = database.query_row(query, [&key.timestamp], |row| row.get(0)).unwrap();

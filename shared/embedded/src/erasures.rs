@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ports::archive::key::ERASURES;
-use ports::archive::{ErasureFact, ErasureFacts, ItemKey};
+use ports::archive::{ErasureFact, ErasureFacts, ItemKey, rows};
 
 use super::archive::item;
 use super::writer::Transaction;
@@ -44,7 +43,7 @@ impl Erasures {
 
     /// Must be called after each write of a row: if it was a fact, the facts are read again.
     pub(super) fn note_write(&self, key: &ItemKey) {
-        if key.item_id.starts_with(ERASURES) {
+        if key.item_id.starts_with(rows::ERASURE.prefix()) {
             *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }

@@ -28,6 +28,17 @@ const USER: [&str; 9] =
 /// The attribute with the workspace of a person of another organisation.
 pub const ORGANISATION: &str = "organisation";
 
+/// The names of a person in a row of the directory, the one to show first.
+pub fn names(row: &Item) -> impl Iterator<Item = &str> {
+    ["display_name", "real_name", "name"].into_iter().filter_map(|name| row.text(name))
+}
+
+/// What a row says of a custom emoji: the address of its picture, or `alias:` and another emoji's name.
+/// `None` if the emoji was removed.
+pub fn emoji_value(row: &Item) -> Option<&str> {
+    row.text("value")
+}
+
 /// The beginning of the versions of people whom only messages describe. It is less than that of every clock,
 /// so a person in Slack's directory outranks them at any time.
 const DESCRIBED: char = '-';

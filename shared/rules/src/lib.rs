@@ -26,6 +26,7 @@ pub mod question;
 pub mod reaction;
 pub mod user_group;
 pub mod version;
+pub mod view;
 pub mod visibility;
 pub mod waiting;
 pub mod workspace;

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(row.text("thread_ts"), Some("1.000000"));
         assert_eq!(row.text("file#F1"), Some("9/stored/slack/F1"));
         assert!(row.has_flag("deleted"));
-        let seen = project::message(&row).unwrap();
+        let seen = project::message(&row).unwrap().into_json();
         assert_eq!(seen["pinned"], json!({ "user": "U3", "ts": "3.000000" }));
         assert_eq!(seen["reactions"], json!([{ "name": "tada", "count": 1, "users": ["U2"] }]));
         let texts: Vec<_> = replaced.iter().map(|row| (row.text("type"), row.text("text"))).collect();

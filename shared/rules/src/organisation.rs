@@ -52,6 +52,11 @@ pub fn answered(team: &TeamId, organisation: &TeamId, object: Option<&Value>, cl
     }
 }
 
+/// The name of an organisation, if Slack has shown it.
+pub fn name(row: &Item) -> Option<&str> {
+    row.text("name")
+}
+
 /// The organisation of a row about which Slack must be asked, by Slack's clock.
 pub fn to_ask(row: &Item, now: &Ts) -> Option<TeamId> {
     let asked = row.text(ASKED).and_then(Ts::unpadded);

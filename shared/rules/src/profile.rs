@@ -6,6 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::version::{clock_version, hash};
+use super::view::PersonView;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::envelope;
 use slack::ids::{TeamId, Ts, UserId};
@@ -56,14 +57,14 @@ fn lasting(raw: &RawValue) -> String {
 }
 
 /// A profile as readers see it, with its times as Slack writes them.
-pub fn projected(item: &Item) -> Value {
+pub fn projected(item: &Item) -> PersonView {
     let mut visible = item.clone();
     for name in [FIRST, LAST] {
         if let Some(time) = item.text(name).and_then(unpadded) {
             visible.attributes.insert(name.into(), time.as_str().into());
         }
     }
-    visible.to_json()
+    visible.to_json().into()
 }
 
 /// The time at the beginning of a register, as Slack writes it.
@@ -100,7 +101,7 @@ mod tests {
         let mut seen: Vec<[String; 3]> = kept
             .map(|(key, attributes)| {
                 let row = projected(&Item { key, attributes });
-                ["name", FIRST, LAST].map(|name| row[name].as_str().unwrap().to_owned())
+                ["name", FIRST, LAST].map(|name| row.as_json()[name].as_str().unwrap().to_owned())
             })
             .collect();
         seen.sort();

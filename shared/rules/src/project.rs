@@ -12,13 +12,14 @@ use super::channel::fold::FOLDED;
 use super::directory::{EARLIEST, VERSION};
 use super::file::{canvas_text, image, row};
 use super::message::{CONTENT_VERSION, files, revision};
+use super::view::{ChannelView, FileView, MessageView};
 use super::{pin, profile, reaction};
 use ports::archive::Item;
 use ports::files::FileKey;
 
 /// A message or a revision as readers see it. `None` for a row that only has registers waiting for their
 /// message, for example a reaction to a message that was never seen.
-pub fn message(item: &Item) -> Option<Value> {
+pub fn message(item: &Item) -> Option<MessageView> {
     if item.text(CONTENT_VERSION).is_none() && !item.has_flag("deleted") {
         return None;
     }
@@ -46,7 +47,7 @@ pub fn message(item: &Item) -> Option<Value> {
     if let Some(pin) = pin {
         visible.attributes.insert("pinned".into(), pin);
     }
-    Some(visible.to_json())
+    Some(visible.to_json().into())
 }
 
 /// Whether a message that readers see is pinned now.
@@ -55,7 +56,7 @@ pub fn is_pinned(item: &Item) -> bool {
 }
 
 /// What shares a canvas without a message: the channel whose own canvas it is. `None` for any other row.
-pub fn canvas_of_channel(item: &Item) -> Option<Value> {
+pub fn canvas_of_channel(item: &Item) -> Option<MessageView> {
     let files: Vec<Value> = canvas_text::on(item).map(|file| json!({ "id": file.as_str() })).collect();
     let is_message = item.is_erased() || message(item).is_some();
     if is_message || files.is_empty() {
@@ -63,15 +64,15 @@ pub fn canvas_of_channel(item: &Item) -> Option<Value> {
     }
     let kept = |name: &str| Some((name.to_owned(), item.attributes.get(name)?.clone()));
     let identity = ["type", "team_id", "channel_id", "ts"].into_iter().filter_map(kept);
-    Some(identity.chain([("files".to_owned(), files.into())]).collect())
+    Some(identity.chain([("files".to_owned(), files.into())]).collect::<Value>().into())
 }
 
 /// A row of the directory as readers see it.
 pub fn directory(item: &Item) -> Value {
     let mut visible = item.clone();
-    let image = image::current(&item.attributes);
+    let image = image::picture(item);
     visible.attributes.retain(|name, _| name != VERSION && !image::is_register(name));
-    visible.attributes.extend(image.map(|uri| ("image_file".to_owned(), uri)));
+    visible.attributes.extend(image.map(|key| ("image_file".to_owned(), key.as_str().into())));
     if let Some(earliest) = item.text(EARLIEST).and_then(profile::unpadded) {
         visible.attributes.insert(EARLIEST.into(), earliest.as_str().into());
     }
@@ -103,15 +104,15 @@ pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
 }
 
 /// A file as readers see it. `None` if nothing is known about it except that it was deleted.
-pub fn file(item: &Item) -> Option<Value> {
+pub fn file(item: &Item) -> Option<FileView> {
     let attributes = row::projected(item)?;
-    Some(Item { key: item.key.clone(), attributes }.to_json())
+    Some(Item { key: item.key.clone(), attributes }.to_json().into())
 }
 
 /// A snapshot of a channel as readers see it. `None` for a row whose event is stored but not folded yet.
-pub fn channel(item: &Item) -> Option<Value> {
+pub fn channel(item: &Item) -> Option<ChannelView> {
     item.text(FOLDED)?;
     let mut visible = item.clone();
     visible.attributes.retain(|name, _| name != FOLDED && !is_raw(name));
-    Some(visible.to_json())
+    Some(visible.to_json().into())
 }

@@ -72,7 +72,7 @@ async fn a_killed_download_publishes_no_partial_file_and_is_restarted() {
     installation.wait_until_drained(DRAIN_DEADLINE).await;
     let row =
         installation.aws.archive().get(&ItemKey::file(&job.team, &job.object.id)).await.unwrap().unwrap();
-    let row = project::file(&row).unwrap();
+    let row = project::file(&row).unwrap().into_json();
     assert_eq!((&row["state"], &row["size_bytes"]), (&json!("held"), &json!(SIZE_BYTES)));
     let content = read(&installation.aws, &key).await.unwrap().unwrap();
     assert!(content == vec![7; SIZE_BYTES], "{} bytes are stored", content.len());

@@ -8,6 +8,7 @@ use ports::archive::key::thread_parent;
 use ports::archive::{Item, Query};
 use proptest::prelude::*;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
+use rules::view::MessageView;
 use rules::{message, project};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -98,7 +99,7 @@ async fn seen(channel: &JoinedChannel<'_>) -> BTreeMap<String, Value> {
     for row in rows {
         let ts = Ts::parse(&row.key.timestamp).unwrap();
         assert_eq!(channel.message(&ts).await.unwrap().as_ref(), Some(&row));
-        let Some(mut message) = project::message(&row) else { continue };
+        let Some(mut message) = project::message(&row).map(MessageView::into_json) else { continue };
         let revisions = channel.revisions(&ts).await.unwrap();
         let versions = message::versions(&revisions, Some(&row));
         let before: Vec<_> = versions.replaced.iter().map(|version| version.row.text("text")).collect();

@@ -170,7 +170,7 @@ async fn counted(archive: &MemoryArchive) -> Value {
             "is_threadhead",
             "is_threaded",
         ];
-        messages.push(figures.map(|name| seen[name].clone()));
+        messages.push(figures.map(|name| seen.as_json()[name].clone()));
     }
     json!({ "report": report, "messages": messages })
 }

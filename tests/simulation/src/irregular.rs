@@ -151,8 +151,8 @@ pub(super) fn check_readable(
         let Some(row) = row.filter(|row| !row.is_erased() && !row.has_flag("deleted")) else { continue };
         let Some(message) = rules::project::message(&row) else { continue };
         // The text for notifications has none of the words.
-        let message = event::with_fields(all.mutants.readable(message), [("text", Value::Null)]);
-        let (read, _) = index_words_and_facets(&message, &names);
+        let message = event::with_fields(all.mutants.readable(message.into_json()), [("text", Value::Null)]);
+        let (read, _) = index_words_and_facets(&message.into(), &names);
         if let Some(word) = expected.words().find(|word| !read.contains(word.as_str())) {
             let what = format!("{ts} in {channel} is read as {read:?}, which lacks {word}");
             all.world.report_violation(Invariant::Lost, what);

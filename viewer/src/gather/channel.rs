@@ -57,12 +57,12 @@ pub async fn title(
     location: &ChannelOfTeam,
     names: &mut DisplayNames<'_>,
 ) -> Result<ChannelTitle, ArchiveError> {
-    let snapshot = location.newest(archive).await?.unwrap_or(Value::Null);
+    let snapshot = location.newest(archive).await?.unwrap_or_default();
     let listed = directory::read(archive, &location.team).await?;
-    let listed = listed.name(&location.channel).map(|name| bare_name(name, snapshot["deleted"] == true));
-    let mut stored = [listed, snapshot["name"].as_str()].into_iter().flatten();
+    let listed = listed.name(&location.channel).map(|name| bare_name(name, snapshot.is_deleted()));
+    let mut stored = [listed, snapshot.name()].into_iter().flatten();
     let name = stored.find(|name| is_visible(name)).unwrap_or(location.channel.as_str());
-    let topic = match snapshot["topic"].as_str() {
+    let topic = match snapshot.topic() {
         Some(topic) => names.description_text(topic).await?,
         None => String::new(),
     };
@@ -76,7 +76,7 @@ pub async fn title(
     Ok(ChannelTitle {
         name: name.to_owned(),
         topic,
-        marks: marks(&snapshot),
+        marks: snapshot.marks().collect(),
         pins: Vec::new(),
         bookmarks: bookmarks.collect(),
     })
@@ -88,15 +88,4 @@ pub async fn pins(channel: &JoinedChannel<'_>, zone: &TimeZone) -> Result<Vec<Pa
     let newest: Vec<&Ts> = pinned.iter().rev().take(MAX_PINS).rev().collect();
     let rows = channel.messages(&newest).await?.into_iter().flatten();
     Ok(rows.filter_map(|row| page_message(project::message(&row)?, zone)).collect())
-}
-
-/// Returns the marks of a channel that is not simply public.
-pub fn marks(snapshot: &Value) -> Vec<&'static str> {
-    let marks = [
-        ("archived", snapshot["archived"] == true),
-        ("deleted", snapshot["deleted"] == true),
-        ("private", snapshot["visibility"] == "private"),
-        ("shared", snapshot["ext_shared"] == true),
-    ];
-    marks.into_iter().filter(|(_, is_set)| *is_set).map(|(mark, _)| mark).collect()
 }

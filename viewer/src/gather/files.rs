@@ -4,6 +4,7 @@ use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
 use reader::find;
 use rules::file::canvas_text;
 use rules::project;
+use rules::view::FileView;
 use slack::ids::{FileId, TeamId};
 
 use crate::pages::files::{CanvasPage, FilesPage};
@@ -57,12 +58,12 @@ pub async fn read_canvas(
     let mut rows = archive.get_all(&[&keys[0], &keys[1]]).await?.into_iter();
     let file = rows.next().flatten().as_ref().and_then(project::file);
     let text = rows.next().flatten().as_ref().and_then(canvas_text::read);
-    let file = file.filter(|file| file["versions"].is_array());
+    let file = file.filter(FileView::is_canvas);
     Ok(file.map(|file| CanvasPage { file, text: text.map(|text| text.text).unwrap_or_default() }))
 }
 
 /// Returns the address of the page after the last file. Ids are letters and digits, so they need no escaping.
 fn next(page: &FilesPage) -> Option<String> {
     let last = page.files.last()?;
-    Some(format!("/files?team={}&after={}", last["team_id"].as_str()?, last["file_id"].as_str()?))
+    Some(format!("/files?team={}&after={}", last.team()?, last.id()?))
 }

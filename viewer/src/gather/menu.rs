@@ -8,10 +8,8 @@ use reader::channels::{ChannelList, ChannelOrder};
 use reader::joined::ChannelOfTeam;
 use reader::{directory, find};
 use rules::channel::index::bare_name;
-use serde_json::Value;
 use slack::ids::ChannelId;
 
-use super::channel::marks;
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 
 /// Reads the menu, without the numbers of messages.
@@ -27,16 +25,16 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
     // A channel that continues under another id is counted there.
     let mut previous_ids: BTreeMap<ChannelId, ChannelId> = BTreeMap::new();
     for listed in list.channels() {
-        let snapshot = listed.location.newest(archive).await?.unwrap_or(Value::Null);
+        let snapshot = listed.location.newest(archive).await?.unwrap_or_default();
         if let Some(next) = list.successor(&listed.location, &snapshot) {
             previous_ids.insert(next, listed.location.channel.clone());
             continue;
         }
-        let mut marks = marks(&snapshot);
+        let mut marks: Vec<_> = snapshot.marks().collect();
         if list.teams_of(&listed.location.channel).len() > 1 && !marks.contains(&"shared") {
             marks.push("shared");
         }
-        let name = listed.name.as_deref().map(|name| bare_name(name, snapshot["deleted"] == true).to_owned());
+        let name = listed.name.as_deref().map(|name| bare_name(name, snapshot.is_deleted()).to_owned());
         let location = listed.location.clone();
         channels.push(MenuChannel { location, name, marks, messages: None, parts: Vec::new() });
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
 use ports::files::FileKey;
-use rules::project;
+use rules::directory::emoji_value;
+use rules::file::image;
 use slack::ids::{TeamId, UserId};
 
 /// Maximum length of a chain of emoji aliases. Slack allows one alias.
@@ -46,8 +47,7 @@ pub async fn people(
     let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
     let mut pictures = HashMap::new();
     for row in rows.into_iter().flatten() {
-        let key = project::directory(&row)["image_file"].as_str().and_then(FileKey::from_stored);
-        if let Some(key) = key {
+        if let Some(key) = image::picture(&row) {
             pictures.entry(row.key.timestamp).or_insert(key);
         }
     }
@@ -61,12 +61,11 @@ pub async fn emoji(archive: &dyn Archive, teams: &[TeamId]) -> Result<EmojiBook,
         let mut pictures: HashMap<String, FileKey> = HashMap::new();
         let mut aliases: HashMap<String, String> = HashMap::new();
         for item in query_all(archive, Query::partition(key::emoji(team))).await? {
-            let row = project::directory(&item);
-            let name = item.key.timestamp;
-            if let Some(other) = row["value"].as_str().and_then(|value| value.strip_prefix("alias:")) {
-                aliases.insert(name, other.to_owned());
-            } else if let Some(key) = row["image_file"].as_str().and_then(FileKey::from_stored) {
-                pictures.insert(name, key);
+            let alias = emoji_value(&item).and_then(|value| value.strip_prefix("alias:"));
+            if let Some(other) = alias.map(str::to_owned) {
+                aliases.insert(item.key.timestamp, other);
+            } else if let Some(key) = image::picture(&item) {
+                pictures.insert(item.key.timestamp, key);
             }
         }
         for name in aliases.keys() {

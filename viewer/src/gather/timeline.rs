@@ -9,10 +9,10 @@ use ports::archive::{ArchiveError, ItemKey, Query};
 use reader::joined::JoinedChannel;
 use reader::text;
 use rules::project;
-use serde_json::Value;
+use rules::view::MessageView;
 use slack::ids::Ts;
 
-use crate::pages::message::{PageMessage, is_broadcast, replies_to};
+use crate::pages::message::PageMessage;
 use crate::pages::timeline::{TimelineEnds, TimelinePage};
 use crate::times;
 
@@ -147,7 +147,7 @@ async fn collect(
     loop {
         let page = channel.query(&query).await?;
         read += page.items.len();
-        let rows: Vec<Value> = page.items.iter().filter_map(project::message).collect();
+        let rows: Vec<MessageView> = page.items.iter().filter_map(project::message).collect();
         roots.read(channel, &rows).await?;
         for message in
             rows.into_iter().filter(|row| roots.shows(row)).filter_map(|row| page_message(row, zone))
@@ -178,8 +178,8 @@ struct ThreadRoots(HashMap<Ts, bool>);
 
 impl ThreadRoots {
     /// Learns about the roots of the replies in these rows.
-    async fn read(&mut self, channel: &JoinedChannel<'_>, rows: &[Value]) -> Result<(), ArchiveError> {
-        let unknown = rows.iter().filter(|row| !is_broadcast(row)).filter_map(replies_to);
+    async fn read(&mut self, channel: &JoinedChannel<'_>, rows: &[MessageView]) -> Result<(), ArchiveError> {
+        let unknown = rows.iter().filter(|row| !row.is_broadcast()).filter_map(MessageView::replies_to);
         let unknown: BTreeSet<Ts> = unknown.filter(|root_ts| !self.0.contains_key(root_ts)).collect();
         if unknown.is_empty() {
             return Ok(());
@@ -191,14 +191,14 @@ impl ThreadRoots {
     }
 
     /// Whether the channel shows a message: an ordinary reply is shown with its root.
-    fn shows(&self, row: &Value) -> bool {
-        is_broadcast(row) || replies_to(row).is_none_or(|root_ts| self.0.get(&root_ts) == Some(&false))
+    fn shows(&self, row: &MessageView) -> bool {
+        row.is_broadcast() || row.replies_to().is_none_or(|root_ts| self.0.get(&root_ts) == Some(&false))
     }
 }
 
 /// Converts a row to a message of a page, with the dates in its text in this zone.
-pub fn page_message(row: Value, zone: &TimeZone) -> Option<PageMessage> {
-    let ts = Ts::parse(row["ts"].as_str().or(row["timestamp"].as_str())?).ok()?;
+pub fn page_message(row: MessageView, zone: &TimeZone) -> Option<PageMessage> {
+    let ts = row.written_at()?;
     let content = text::read(&row, zone);
     Some(PageMessage { ts, row, content, thread: None })
 }

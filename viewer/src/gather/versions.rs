@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
 use rules::{message, project};
-use slack::envelope;
+use serde_json::Value;
 use slack::ids::Ts;
 
 use super::timeline::page_message;
@@ -28,7 +28,7 @@ pub async fn read(
     let version = |(row, clock): (&ports::archive::Item, &Ts)| {
         let row = project::message(row)?;
         // Only edits contain their time. For any other change, use the clock of its event.
-        let edited = row["raw_event"].as_str().and_then(edited_ts);
+        let edited = row.raw().and_then(|raw| edited_ts(&raw));
         let since = edited.or_else(|| (clock > ts).then(|| clock.clone()));
         Some(MessageVersion { since, message: page_message(row, zone)? })
     };
@@ -36,7 +36,6 @@ pub async fn read(
 }
 
 /// Returns the time of the edit in a message's event.
-fn edited_ts(raw: &str) -> Option<Ts> {
-    let raw = envelope::parse_value(raw).ok()?;
+fn edited_ts(raw: &Value) -> Option<Ts> {
     Ts::parse(raw["edited"]["ts"].as_str()?).ok()
 }

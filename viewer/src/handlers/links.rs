@@ -3,7 +3,6 @@
 use axum::extract::{Path, Query, State};
 use axum::http::Uri;
 use reader::permalink::SlackLink;
-use reader::thread as threads;
 use serde::Deserialize;
 use slack::ids::{ChannelId, Ts};
 
@@ -53,8 +52,8 @@ pub(super) async fn redirect_to_link(state: &ViewerState, link: SlackLink) -> Pa
     let Some(ts) = ts else { return Ok(redirect_to(&LINKS.channel(location))) };
     let missing = || PageError::missing("This message is not in the archive.");
     let message = reader::rows::read_message(&channel, &ts).await?.ok_or_else(missing)?;
-    let root_ts = threads::root_ts(&message).or(thread_ts).filter(|root_ts| *root_ts != ts);
-    let is_in_channel = message["subtype"] == "thread_broadcast";
+    let root_ts = message.root_ts().or(thread_ts).filter(|root_ts| *root_ts != ts);
+    let is_in_channel = message.is_broadcast();
     Ok(match root_ts.filter(|_| !is_in_channel) {
         Some(_) => redirect_to(&format!("{}#{}", LINKS.thread(location, &ts), anchor_in_thread(&ts))),
         None => redirect_to(&LINKS.message(location, &ts)),

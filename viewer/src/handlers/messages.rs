@@ -5,7 +5,7 @@ use jiff::civil::Date;
 use maud::html;
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
-use reader::thread as threads;
+use rules::view::MessageView;
 use serde::Deserialize;
 use slack::ids::Ts;
 
@@ -76,7 +76,7 @@ pub(crate) async fn thread(
     let after = params.after.as_deref().map(timestamp).transpose()?;
     let channel = channel::channel_in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
     let requested = reader::rows::read_message(&channel, &ts).await?;
-    let root_ts = requested.as_ref().and_then(threads::root_ts).unwrap_or_else(|| ts.clone());
+    let root_ts = requested.as_ref().and_then(MessageView::root_ts).unwrap_or_else(|| ts.clone());
     let missing = || PageError::missing("This thread is not in the archive.");
     let target = (ts != root_ts).then_some(ts);
     let thread = gather::thread::read(&channel, &root_ts, after.as_ref(), target, &state.zone)

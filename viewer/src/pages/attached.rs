@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use reader::files;
 use reader::numbers::human_size;
 use reader::plain;
+use rules::view::MessageView;
 use serde_json::Value;
 use slack::ids::FileId;
 
@@ -44,8 +45,8 @@ impl FileShape {
 }
 
 /// Renders the files of a message.
-pub fn of(message: &Value, shown: &PageContext<'_>) -> Markup {
-    let listed = message["files"].as_array().map_or(&[][..], Vec::as_slice);
+pub fn of(message: &MessageView, shown: &PageContext<'_>) -> Markup {
+    let listed = message.files();
     html! {
         @if !listed.is_empty() {
             ul class="files" {
@@ -56,7 +57,7 @@ pub fn of(message: &Value, shown: &PageContext<'_>) -> Markup {
     }
 }
 
-fn one(message: &Value, file: &Value, shown: &PageContext<'_>) -> Markup {
+fn one(message: &MessageView, file: &Value, shown: &PageContext<'_>) -> Markup {
     let name = ["title", "name", "id"]
         .into_iter()
         .find_map(|name| file[name].as_str().filter(|text| !text.is_empty()));

@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use reader::files::verdict_text;
 use reader::numbers::human_size;
 use reader::plain;
-use serde_json::Value;
-use slack::ids::{ChannelId, FileId, TeamId, Ts};
+use rules::view::{FileVersionView, FileView};
+use slack::ids::{FileId, TeamId, Ts};
 
 use super::scrolling;
 use crate::links::LinkScheme;
@@ -19,7 +19,7 @@ const MAX_FILE_NAME_CHARS: usize = 120;
 #[derive(Debug, Default)]
 pub struct FilesPage {
     /// The rows from [`rules::project::file`].
-    pub files: Vec<Value>,
+    pub files: Vec<FileView>,
     /// The address of the next page, if there is one.
     pub next: Option<String>,
 }
@@ -28,7 +28,7 @@ pub struct FilesPage {
 #[derive(Debug)]
 pub struct CanvasPage {
     /// The row from [`rules::project::file`].
-    pub file: Value,
+    pub file: FileView,
     /// The text of the newest version.
     pub text: String,
 }
@@ -36,34 +36,35 @@ pub struct CanvasPage {
 /// Renders a canvas: its text, and its versions, the newest first.
 pub fn canvas_page(page: &CanvasPage, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     let file = &page.file;
-    let text = |name: &str| file[name].as_str();
-    let ids = || Some((TeamId::parse(text("team_id")?).ok()?, FileId::parse(text("file_id")?).ok()?));
-    let bytes = ids().and_then(|(team, file)| links.file(&team, &file));
-    let versions = file["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let bytes = ids(file).and_then(|(team, file)| links.file(&team, &file));
     html! {
-        h1 { bdi { (plain::excerpt(text("name").unwrap_or("unnamed"), MAX_FILE_NAME_CHARS)) } }
-        @if file["deleted"] == true { p class="note" { "The canvas was deleted in Slack." } }
+        h1 { bdi { (plain::excerpt(file.name().unwrap_or("unnamed"), MAX_FILE_NAME_CHARS)) } }
+        @if file.is_deleted() { p class="note" { "The canvas was deleted in Slack." } }
         p { "Shared in: " (shares(file, links)) }
         @for line in page.text.lines() { p class="text" dir="auto" { (plain::line(line)) } }
         h2 { "Versions" }
         table {
             thead { tr { th scope="col" { "edited" } th scope="col" class="number" { "size" } th scope="col" { "state" } } }
-            tbody { @for version in versions.iter().rev() { (version_row(version, bytes.as_deref(), zone)) } }
+            tbody { @for version in file.versions().rev() { (version_row(version, bytes.as_deref(), zone)) } }
         }
     }
 }
 
-fn version_row(version: &Value, bytes: Option<&str>, zone: &TimeZone) -> Markup {
-    let updated = version["updated"].as_u64().unwrap_or_default();
+/// The ids in a row.
+fn ids(file: &FileView) -> Option<(TeamId, FileId)> {
+    Some((file.team()?, file.id()?))
+}
+
+fn version_row(version: FileVersionView<'_>, bytes: Option<&str>, zone: &TimeZone) -> Markup {
+    let updated = version.updated_s().unwrap_or_default();
     let ts = Ts::parse(&format!("{updated}.000000")).ok();
     let edited = ts.map(|ts| times::short(&ts, zone)).unwrap_or_default();
-    let address =
-        bytes.filter(|_| version["uri"].is_string()).map(|bytes| format!("{bytes}?updated={updated}"));
+    let address = bytes.filter(|_| version.uri().is_some()).map(|bytes| format!("{bytes}?updated={updated}"));
     html! {
         tr {
             td { @match address { Some(address) => a href=(address) download { (edited) }, None => (edited) } }
-            td class="number" { (version["size_bytes"].as_u64().map(human_size).unwrap_or_default()) }
-            td { @match version["verdict"].as_str() { Some(verdict) => (verdict_text(verdict)), None => "held" } }
+            td class="number" { (version.size_bytes().map(human_size).unwrap_or_default()) }
+            td { @match version.verdict() { Some(verdict) => (verdict_text(verdict)), None => "held" } }
         }
     }
 }
@@ -86,19 +87,15 @@ pub fn files_page(page: &FilesPage, links: &dyn LinkScheme) -> Markup {
     }
 }
 
-fn row(file: &Value, links: &dyn LinkScheme) -> Markup {
-    let text = |name: &str| file[name].as_str();
-    let name = plain::excerpt(text("name").unwrap_or("unnamed"), MAX_FILE_NAME_CHARS);
-    let state = text("state").unwrap_or("pending");
-    let address =
-        || links.file(&TeamId::parse(text("team_id")?).ok()?, &FileId::parse(text("file_id")?).ok()?);
-    let address = (state == "held").then(address).flatten();
-    let canvas =
-        || links.canvas(&TeamId::parse(text("team_id")?).ok()?, &FileId::parse(text("file_id")?).ok()?);
-    let canvas = canvas();
+fn row(file: &FileView, links: &dyn LinkScheme) -> Markup {
+    let name = plain::excerpt(file.name().unwrap_or("unnamed"), MAX_FILE_NAME_CHARS);
+    let state = file.state().unwrap_or("pending");
+    let ids = ids(file);
+    let address = ids.as_ref().filter(|_| state == "held").and_then(|(team, file)| links.file(team, file));
+    let canvas = ids.as_ref().and_then(|(team, file)| links.canvas(team, file));
     let counted =
         |count: usize| if count == 1 { "1 version".to_owned() } else { format!("{count} versions") };
-    let reason = text("verdict").map(verdict_text).or(text("error"));
+    let reason = file.verdict().map(verdict_text).or(file.error());
     html! {
         tr {
             td class="name" {
@@ -107,15 +104,15 @@ fn row(file: &Value, links: &dyn LinkScheme) -> Markup {
                     None => bdi { (name) },
                 }
             }
-            td { (plain::excerpt(text("mimetype").unwrap_or_default(), 40)) }
-            td class="number" { (file["size_bytes"].as_u64().map(human_size).unwrap_or_default()) }
+            td { (plain::excerpt(file.mimetype().unwrap_or_default(), 40)) }
+            td class="number" { (file.size_bytes().map(human_size).unwrap_or_default()) }
             td {
                 (plain::excerpt(state, 40))
                 @if let Some(reason) = reason { ": " (plain::excerpt(reason, 120)) }
-                @if file["deleted"] == true { " (deleted in Slack)" }
-                @if let Some(versions) = file["versions"].as_array() {
+                @if file.is_deleted() { " (deleted in Slack)" }
+                @if file.is_canvas() {
                     ", "
-                    @match canvas { Some(canvas) => a href=(canvas) { (counted(versions.len())) }, None => (counted(versions.len())) }
+                    @match canvas { Some(canvas) => a href=(canvas) { (counted(file.versions().len())) }, None => (counted(file.versions().len())) }
                 }
             }
             td { (shares(file, links)) }
@@ -124,14 +121,10 @@ fn row(file: &Value, links: &dyn LinkScheme) -> Markup {
 }
 
 /// Renders links to the first few messages that share a file.
-fn shares(file: &Value, links: &dyn LinkScheme) -> Markup {
-    let shares = file["shares"].as_array().map_or(&[][..], Vec::as_slice);
-    let message = |share: &Value| {
-        let channel = ChannelId::parse(share["channel_id"].as_str()?).ok()?;
-        links.permalink(&channel, &Ts::parse(share["ts"].as_str()?).ok()?)
-    };
+fn shares(file: &FileView, links: &dyn LinkScheme) -> Markup {
+    let addresses = file.shares().filter_map(|(channel, ts)| links.permalink(&channel, &ts));
     html! {
-        @for (index, address) in shares.iter().filter_map(message).take(3).enumerate() {
+        @for (index, address) in addresses.take(3).enumerate() {
             @if index > 0 { ", " }
             a href=(address) { "message" @if index > 0 { " " (index + 1) } }
         }

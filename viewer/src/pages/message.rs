@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use reader::numbers::{counted, grouped};
 use reader::plain;
 use reader::text::{Manner, MessageAuthor, MessageText};
+use rules::view::MessageView;
 use search::counts::ThreadSize;
 use serde_json::Value;
 use slack::ids::Ts;
@@ -28,7 +29,7 @@ pub struct PageMessage {
     /// When it was written.
     pub ts: Ts,
     /// The row from [`rules::project::message`].
-    pub row: Value,
+    pub row: MessageView,
     /// The author and content.
     pub content: MessageText,
     /// The number of replies; `None` if there are no replies, or if they are not counted.
@@ -38,56 +39,37 @@ pub struct PageMessage {
 impl PageMessage {
     /// Whether the message is deleted.
     pub fn is_deleted(&self) -> bool {
-        self.row["deleted"] == true
+        self.row.is_deleted()
     }
 
     /// The root of the thread, if the message is a reply.
     pub fn replies_to(&self) -> Option<Ts> {
-        replies_to(&self.row)
+        self.row.replies_to()
     }
 
     /// Whether the message is shown with a mark.
     pub fn is_marked(&self) -> bool {
-        self.is_edited() || self.is_deleted() || self.is_broadcast() || self.is_pinned()
-    }
-
-    fn is_edited(&self) -> bool {
-        self.row["updated_ts"].is_string()
-    }
-
-    fn is_pinned(&self) -> bool {
-        self.row["pinned"].is_object()
+        self.row.is_edited() || self.is_deleted() || self.is_broadcast() || self.row.is_pinned()
     }
 
     /// Whether the message is a reply that was also sent to the channel.
     pub fn is_broadcast(&self) -> bool {
-        is_broadcast(&self.row)
+        self.row.is_broadcast()
     }
 
     /// Whether the message is a notice that a person joined or left.
     pub fn is_join_or_leave(&self) -> bool {
-        let subtype = self.row["subtype"].as_str().unwrap_or_default();
+        let subtype = self.row.subtype().unwrap_or_default();
         matches!(subtype, "channel_join" | "channel_leave" | "group_join" | "group_leave")
     }
 
     /// The people who reacted, up to the displayed limit.
     pub fn reactors(&self) -> impl Iterator<Item = &str> {
-        let reactions = self.row["reactions"].as_array().into_iter().flatten().take(MAX_REACTIONS);
+        let reactions = self.row.reactions().iter().take(MAX_REACTIONS);
         let users = reactions
             .flat_map(|reaction| reaction["users"].as_array().into_iter().flatten().take(MAX_REACTORS));
         users.filter_map(Value::as_str)
     }
-}
-
-/// The root of the thread, if the message in this row is a reply.
-pub fn replies_to(row: &Value) -> Option<Ts> {
-    let root_ts = reader::thread::root_ts(row)?;
-    (row["ts"].as_str().or(row["timestamp"].as_str()) != Some(root_ts.as_str())).then_some(root_ts)
-}
-
-/// Whether the message in this row is a reply that was also sent to the channel.
-pub fn is_broadcast(row: &Value) -> bool {
-    row["subtype"] == "thread_broadcast"
 }
 
 /// The state of a message in a list.
@@ -151,7 +133,7 @@ pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageC
 }
 
 fn speech(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
-    let has_files = message.row["files"].as_array().is_some_and(|files| !files.is_empty());
+    let has_files = !message.row.files().is_empty();
     html! {
         @if !message.content.lines.is_empty() {
             (words::lines(&message.content.lines, shown))
@@ -177,13 +159,13 @@ fn time(ts: &Ts, flags: MessageFlags, shown: &PageContext<'_>) -> Markup {
 
 fn marks(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
     html! {
-        @if message.is_edited() {
+        @if message.row.is_edited() {
             " " @match shown.links.versions(shown.location, &message.ts) {
                 Some(address) => a class="edited" href=(address) { "(edited)" },
                 None => span class="edited" { "(edited)" },
             }
         }
-        @if message.is_pinned() { " " span class="quiet" { "(pinned)" } }
+        @if message.row.is_pinned() { " " span class="quiet" { "(pinned)" } }
         @if message.is_deleted() { " " span class="mark-deleted" { "(deleted)" } }
         @if message.is_broadcast() { " " span class="quiet" { "(also sent to the channel)" } }
     }
@@ -210,8 +192,8 @@ fn initials(name: &str) -> String {
 }
 
 /// Renders the reactions with their counts and people.
-fn reactions(row: &Value, shown: &PageContext<'_>) -> Markup {
-    let listed = row["reactions"].as_array().map_or(&[][..], Vec::as_slice);
+fn reactions(row: &MessageView, shown: &PageContext<'_>) -> Markup {
+    let listed = row.reactions();
     html! {
         @if !listed.is_empty() {
             ul class="reactions" aria-label="Reactions" {
@@ -254,7 +236,7 @@ fn thread(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
                 }
                 " " span class="quiet" { "last reply " time datetime=(times::machine_readable(last)) { (times::short(last, shown.zone)) } }
             }
-        } @else if reader::thread::root_ts(&message.row).is_some() {
+        } @else if message.row.root_ts().is_some() {
             p class="thread" { a href=(shown.links.thread(shown.location, &message.ts)) { "thread" } }
         }
     }

@@ -51,7 +51,7 @@ pub const HITS_PER_PAGE: usize = 20;
 
 fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     let is_reply = hit.thread_ts.as_ref().is_some_and(|root_ts| *root_ts != hit.ts);
-    let is_in_thread_only = is_reply && hit.message["subtype"] != "thread_broadcast";
+    let is_in_thread_only = is_reply && !hit.message.is_broadcast();
     // Link the reply and not the root, because a long thread has several pages.
     let address = if is_in_thread_only {
         format!("{}#{}", links.thread(&hit.location, &hit.ts), crate::links::anchor_in_thread(&hit.ts))
@@ -61,13 +61,13 @@ fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     let canvas = hit.canvas.as_ref().and_then(|canvas| links.canvas(&hit.location.team, canvas));
     let channel = hit.channel_name.as_deref().unwrap_or(hit.location.channel.as_str());
     html! {
-        article class={ "hit" @if hit.message["deleted"] == true { " deleted" } } data-ts=(hit.ts.as_str()) {
+        article class={ "hit" @if hit.message.is_deleted() { " deleted" } } data-ts=(hit.ts.as_str()) {
             p class="head" {
                 a href=(links.channel(&hit.location)) { bdi { "#" (plain::excerpt(channel, MAX_NAME_CHARS)) } }
                 " " bdi class="author" { (plain::excerpt(&hit.author, MAX_NAME_CHARS)) }
                 " " a class="time" href=(address) { time datetime=(times::machine_readable(&hit.ts)) { (times::short(&hit.ts, zone)) } }
                 @if is_reply { " " span class="quiet" { "in a thread" } }
-                @if hit.message["deleted"] == true { " " span class="mark-deleted" { "(deleted)" } }
+                @if hit.message.is_deleted() { " " span class="mark-deleted" { "(deleted)" } }
             }
             @if hit.canvas.is_some() {
                 p class="text" dir="auto" {

@@ -8,7 +8,6 @@ use ports::archive::ItemKey;
 use reader::names::DisplayNames;
 use reader::search::document::index_words_and_facets;
 use reader::text::{self, flat};
-use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::fake_slack::shapes::Markers;
 use testkit::fake_slack::shapes::random::{damage, random_message};
@@ -67,7 +66,7 @@ async fn check_round(round: u64) {
     for (number, message) in messages.iter().enumerate() {
         let key = ItemKey::message(&team, &channel, &Ts::parse(&ts(number)).unwrap());
         let row = archive.get(&key).await.unwrap().unwrap();
-        let projected: Value = rules::project::message(&row).unwrap();
+        let projected = rules::project::message(&row).unwrap();
         let prefix = format!("zq{number:02}");
         let lines = text::read(&projected, &TimeZone::UTC).lines;
         let plain: String = lines.iter().map(|line| flat::line(line, &names) + "\n").collect();

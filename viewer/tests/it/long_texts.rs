@@ -8,6 +8,7 @@ use rules::figures::message as figures;
 use rules::file::page_text::text_of_page;
 use rules::outgoing;
 use rules::question::recognition;
+use rules::view::MessageView;
 use serde_json::json;
 use slack::ids::UserId;
 use testkit::long_texts::{PATTERNS, assert_linear, text_of};
@@ -20,7 +21,7 @@ fn search_reads_a_long_text_once() {
     let archive = MemoryArchive::new();
     let names = DisplayNames::for_teams(&archive, Vec::new());
     assert_linear("search", 8_192, |text| {
-        let message = json!({ "user": "U1", "text": text, "ts": "1700000000.000100" });
+        let message = MessageView::from(json!({ "user": "U1", "text": text, "ts": "1700000000.000100" }));
         index_words_and_facets(&message, &names);
         let document = search_document(&message, &text::read(&message, &TimeZone::UTC), &names);
         assert!(document.searched_text().len() < 20 * text.len() + 1_000);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ports::archive::{Item, Query, Update, key, query_all};
-use rules::directory::emoji_update;
+use rules::directory::{emoji_update, emoji_value};
 use serde::Deserialize;
 use serde_json::Value;
 use slack::ids::Ts;
@@ -30,7 +30,7 @@ impl DirectorySync {
         report.emoji.listed = listed.len();
         let rows = query_all(&*self.archive, Query::partition(key::emoji(&team))).await?;
         let known: BTreeMap<&str, Option<&str>> =
-            rows.iter().map(|row| (row.key.timestamp.as_str(), row.text("value"))).collect();
+            rows.iter().map(|row| (row.key.timestamp.as_str(), emoji_value(row))).collect();
 
         let mut updates = Vec::new();
         for (name, value) in &listed {
@@ -49,8 +49,7 @@ impl DirectorySync {
                 }
             }
         }
-        let gone =
-            rows.iter().filter(|row| row.text("value").is_some() && !listed.contains_key(name_of(row)));
+        let gone = rows.iter().filter(|row| emoji_value(row).is_some() && !listed.contains_key(name_of(row)));
         let gone = gone.filter_map(|row| emoji_update(&team, name_of(row), None, clock).ok());
         updates.extend(gone.map(|update: Update| vec![update]));
 
@@ -62,7 +61,7 @@ impl DirectorySync {
         }
         let unchanged = rows.iter().filter(|row| {
             let value = listed.get(name_of(row)).and_then(Value::as_str);
-            value.is_some() && value == row.text("value")
+            value.is_some() && value == emoji_value(row)
         });
         self.pictures.send(&*self.queue, &team, updates.iter().flatten(), unchanged).await
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
-use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, rows};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::{JobCover, PAGE, channels_of, cover_of};
@@ -154,7 +154,7 @@ impl ErasedAhead {
 
     /// Adds the message of a row, unless it is before the erasure. Returns whether the row belongs to one.
     fn message(&mut self, key: &ItemKey, facts: &[ErasureFact]) -> Result<bool, AheadError> {
-        let Some((team, channel, ts)) = message_of(key) else { return Ok(false) };
+        let Some((team, channel, ts)) = rows::message_of(key) else { return Ok(false) };
         let Some(until) = facts.iter().map(|fact| &fact.until).min() else { return Ok(true) };
         if ts >= *until {
             self.messages.insert((team, channel, ts));
@@ -164,17 +164,4 @@ impl ErasedAhead {
         }
         Ok(true)
     }
-}
-
-/// The message to which a row belongs.
-fn message_of(key: &ItemKey) -> Option<(TeamId, ChannelId, Ts)> {
-    let mut ids = key.item_id.split('#');
-    let (kind, team) = (ids.next()?, TeamId::parse(ids.next()?).ok()?);
-    let (channel, ts) = match (kind, ids.next(), ids.next()) {
-        ("message", Some(channel), None) => (channel, key.timestamp.as_str()),
-        ("revision", Some(channel), Some(ts)) => (channel, ts),
-        ("question" | "answer" | "responded" | "botmessage", None, None) => key.timestamp.split_once('#')?,
-        _ => return None,
-    };
-    Some((team, ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?))
 }

@@ -1,7 +1,7 @@
 //! The stored record of an erasure: that it happened, by whom, and the counts. It contains no content and no
 //! name.
 
-use ports::archive::{ItemKey, Update, key, text_attributes};
+use ports::archive::{ItemKey, Update, text_attributes};
 use rules::message::rfc3339;
 use serde_json::Value;
 use slack::ids::{TeamId, Ts};
@@ -47,7 +47,7 @@ impl ErasureRecord {
             ("jobs", *jobs),
         ];
         set_if_absent.extend(numbers.map(|(name, number)| (name.to_owned(), number.into())));
-        let key = ItemKey::new(key::erasure_records(team), format!("{}#{scope}", at.padded()));
+        let key = ItemKey::erasure_record(team, at, scope);
         Update { set_if_absent, ..Update::new(key) }
     }
 }

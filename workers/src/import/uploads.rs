@@ -128,7 +128,7 @@ impl Import<'_> {
         message: Option<&Item>,
         object: FileObject,
     ) -> Result<(), ImportError> {
-        let user = message.and_then(|message| message.text("user"));
+        let user = message.and_then(rules::message::author);
         let user = user.and_then(|user| UserId::parse(user).ok());
         let (team, share) = (team.clone(), share.clone());
         let job = FileJob { team, share, user, object, refresh: false, version: None };

@@ -286,7 +286,7 @@ pub(crate) async fn read_state(
 
 /// All states.
 pub(crate) async fn states(archive: &dyn Archive) -> Result<Vec<WaitState>, ArchiveError> {
-    let rows = query_all(archive, Query::partition(key::WAITING)).await?;
+    let rows = query_all(archive, Query::partition(key::waiting_states())).await?;
     Ok(rows.iter().filter_map(WaitState::read).collect())
 }
 

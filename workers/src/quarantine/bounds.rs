@@ -102,7 +102,7 @@ pub(super) async fn keep(
     if sizes.is_empty() {
         return Ok(Vec::new());
     }
-    let key = ItemKey::new("meta#quarantine", "kept");
+    let key = ItemKey::quarantine_size();
     let mut stored = archive.get(&key).await?.and_then(|row| row.text(KEPT).map(str::to_owned));
     for _ in 0..ATTEMPTS {
         let before = stored.as_deref().and_then(DayTotals::read).unwrap_or_default();

@@ -246,7 +246,7 @@ pub async fn remove(archive: &dyn Archive, job: &Quarantined) -> Result<bool, Ar
 }
 
 fn partition(queue: QueueName) -> String {
-    format!("quarantine#{queue}")
+    ports::archive::key::quarantine(queue)
 }
 
 /// A time as stored in a row: its text order is the order in time.

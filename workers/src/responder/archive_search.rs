@@ -120,7 +120,7 @@ impl ArchiveSearch {
         Ok(ChannelAudience {
             is_marked: MarkState::from_row(mark.as_ref()) == MarkState::Public,
             register: VisibilityRegister::from_row(mark.as_ref()),
-            is_public: state.is_some_and(|state| state["visibility"] == "public"),
+            is_public: state.is_some_and(|state| state.visibility() == Some("public")),
         })
     }
 }
@@ -148,7 +148,7 @@ impl ChannelAudience {
 
 /// The time of a message, or of its last edit.
 fn last_written(hit: &SearchHit) -> Ts {
-    let edited = hit.message["updated_ts"].as_str().and_then(|edited| edited.parse::<Timestamp>().ok());
+    let edited = hit.message.updated_ts().and_then(|edited| edited.parse::<Timestamp>().ok());
     edited
         .map_or_else(|| hit.ts.clone(), |edited| ts_from_micros(edited.as_microsecond()).max(hit.ts.clone()))
 }
@@ -183,7 +183,7 @@ fn is_own(hit: &SearchHit, prompt: &Prompt) -> bool {
     let thread_ts = hit.thread_ts.as_ref().unwrap_or(&hit.ts);
     let is_of_thread =
         hit.location.channel.as_str() == prompt.channel.id && thread_ts.as_str() == prompt.thread_ts;
-    is_of_thread || hit.message["raw_event"].as_str().is_some_and(|raw| raw.contains(REPLY_METADATA))
+    is_of_thread || hit.message.raw_event().is_some_and(|raw| raw.contains(REPLY_METADATA))
 }
 
 /// The search terms, if the question has any: Slack's markup becomes the syntax of a prompt.

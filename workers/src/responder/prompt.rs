@@ -11,9 +11,9 @@ use reader::text::{self, MessageText, flat};
 use reader::{find, joined::ChannelOfTeam, rows, thread};
 use rules::question::QuestionId;
 use rules::question::recognition::without_mention;
-use rules::question::rows::QuestionRow;
+use rules::question::rows::{QuestionRow, channel_name};
+use rules::view::MessageView;
 use serde_json::{Value, json};
-use slack::ids::Ts;
 
 use super::Responder;
 
@@ -32,7 +32,10 @@ impl Responder {
             Some(app) => without_mention(&asked.text, app),
             None => asked.text.clone(),
         };
-        let question_text = text::read(&json!({ "text": raw, "user": asked.user.as_str() }), &TimeZone::UTC);
+        let question_text = text::read(
+            &MessageView::from(json!({ "text": raw, "user": asked.user.as_str() })),
+            &TimeZone::UTC,
+        );
         let before = self.before(id).await?;
         let mut names = DisplayNames::new(archive, id.team.clone());
         names
@@ -41,7 +44,7 @@ impl Responder {
             )
             .await?;
         let row = archive.get(&ItemKey::question(&id.team, &id.channel, &id.ts)).await?;
-        let channel_name = row.as_ref().and_then(|row| row.text("channel_name")).map(str::to_owned);
+        let channel_name = row.as_ref().and_then(channel_name).map(str::to_owned);
         Ok(Prompt {
             id: id.name(),
             team_id: id.team.to_string(),
@@ -78,20 +81,20 @@ async fn messages_before(
     channel: &JoinedChannel<'_>,
     id: &QuestionId,
 ) -> Result<Vec<EarlierMessage>, ArchiveError> {
-    let mut messages: Vec<Value> = Vec::new();
+    let mut messages: Vec<MessageView> = Vec::new();
     messages.extend(rows::read_message(channel, &id.thread_ts).await?);
     let mut replies = thread::replies(channel, &id.thread_ts);
     while let Some(page) = replies.next().await? {
         messages.extend(page);
     }
-    let is_before = |message: &Value| {
-        let ts = message["ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
-        message["deleted"] != true && ts.is_some_and(|ts| ts.micros() < id.ts.micros())
+    let is_before = |message: &MessageView| {
+        let ts = message.written_at();
+        !message.is_deleted() && ts.is_some_and(|ts| ts.micros() < id.ts.micros())
     };
     let earlier = messages.iter().filter(|message| is_before(message));
     Ok(earlier
         .map(|message| EarlierMessage {
-            ts: message["ts"].as_str().unwrap_or_default().to_owned(),
+            ts: message.ts().unwrap_or_default().to_owned(),
             message_text: text::read(message, &TimeZone::UTC),
         })
         .collect())

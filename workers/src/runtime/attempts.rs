@@ -199,7 +199,7 @@ impl Attempts {
     }
 
     fn key(&self, message: &MessageId) -> ItemKey {
-        ItemKey::new(format!("meta#attempts#{}", self.queue), message.to_string())
+        ItemKey::attempts(self.queue, message)
     }
 
     fn pending_removals(&self) -> MutexGuard<'_, BTreeSet<AttemptMarker>> {

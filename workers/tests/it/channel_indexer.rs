@@ -14,6 +14,7 @@ use reader::directory;
 use reader::gaps;
 use rules::gap::run::RunSpan;
 use rules::project;
+use rules::view::ChannelView;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::{TEAM, event};
@@ -55,7 +56,11 @@ impl IndexerFixture {
 
     /// The channel's current state as readers see it.
     async fn current(&self, channel: &str) -> Option<Value> {
-        self.rows(key::channels(&team(), &id(channel))).await.last().and_then(project::channel)
+        self.rows(key::channels(&team(), &id(channel)))
+            .await
+            .last()
+            .and_then(project::channel)
+            .map(ChannelView::into_json)
     }
 
     async fn mark(&self, channel: &str) {
@@ -136,7 +141,7 @@ async fn spans_of_refused_requests_become_gaps_in_any_order_and_if_repeated() {
         assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
         assert_eq!(gaps_of(&fixture).await, [shown(100, 260), shown(900, 900)], "{rotation}");
         // A refusal may be the first job of its workspace.
-        assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
+        assert_eq!(fixture.rows(key::teams()).await.len(), 1);
     }
 }
 

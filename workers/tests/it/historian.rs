@@ -128,7 +128,7 @@ impl HistorianFixture {
         let rows =
             query_all(&*self.archive, Query::partition(key::messages(&team(), &channel()))).await.unwrap();
         let rows = rows.iter().filter_map(project::message);
-        rows.map(|row| row["text"].as_str().unwrap_or_default().to_owned()).collect()
+        rows.map(|row| row.text().unwrap_or_default().to_owned()).collect()
     }
 
     async fn spans(&self) -> Vec<(i64, i64)> {

@@ -10,6 +10,7 @@ mod erased_files;
 mod erased_pins;
 mod eraser;
 mod eraser_ahead;
+mod eraser_kinds;
 mod existence;
 mod file_downloader;
 mod historian;

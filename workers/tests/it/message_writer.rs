@@ -6,6 +6,7 @@ use std::time::Duration;
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{Delivery, QueueName};
+use rules::view::MessageView;
 use rules::{message, project, public_mark};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -56,7 +57,12 @@ impl WriterFixture {
 
     async fn message(&self, channel: &str, ts: &str) -> Option<Value> {
         let key = ItemKey::message(&team(), &ChannelId::parse(channel).unwrap(), &Ts::parse(ts).unwrap());
-        self.archive.get(&key).await.unwrap().and_then(|item| project::message(&item))
+        self.archive
+            .get(&key)
+            .await
+            .unwrap()
+            .and_then(|item| project::message(&item))
+            .map(MessageView::into_json)
     }
 
     async fn rows(&self, partition: String) -> Vec<Value> {

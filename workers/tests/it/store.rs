@@ -67,7 +67,7 @@ impl StoreFixture {
 
     async fn message(&self) -> Value {
         let key = ItemKey::message(&team(), &channel(), &Ts::parse(TS).unwrap());
-        project::message(&self.memory.get(&key).await.unwrap().unwrap()).unwrap()
+        project::message(&self.memory.get(&key).await.unwrap().unwrap()).unwrap().into_json()
     }
 
     async fn revisions(&self) -> Vec<String> {

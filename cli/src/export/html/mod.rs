@@ -334,14 +334,14 @@ fn is_on_timeline(message: &mut PageMessage, threads_at: &HashMap<Ts, ThreadAddr
     let Some(root_ts) = message.replies_to() else {
         // A thread without replies in the export is not linked.
         if message.thread.is_none()
-            && let Some(row) = message.row.as_object_mut()
+            && let Some(row) = message.row.json_mut().as_object_mut()
         {
             row.remove("thread_ts");
         }
         return true;
     };
     let has_page = threads_at.get(&root_ts).is_some_and(|thread| thread.has_root);
-    message.row["subtype"] == "thread_broadcast" || !has_page
+    message.row.is_broadcast() || !has_page
 }
 
 /// Stores the location of a thread: on the page of threads, or at its first reply if the root is not in the

@@ -251,7 +251,10 @@ mod tests {
 
     fn written(message_text: &str, fixture: &CliFixture) -> Vec<String> {
         let names = DisplayNames::for_teams(fixture.archive(), Vec::new());
-        lines(&text::read(&json!({ "user": "U1", "text": message_text }), &TimeZone::UTC).lines, &names)
+        lines(
+            &text::read(&json!({ "user": "U1", "text": message_text }).into(), &TimeZone::UTC).lines,
+            &names,
+        )
     }
 
     #[tokio::test]
@@ -298,7 +301,7 @@ mod tests {
             { "type": "divider" },
         ], "attachments": [{ "color": "good", "text": "built\n\nin `4 s`", "mrkdwn_in": ["text"] }, { "text": "tested" }] });
         let row = json!({ "user": "U1", "raw_event": message.to_string() });
-        let written = lines(&text::read(&row, &TimeZone::UTC).lines, &names);
+        let written = lines(&text::read(&row.clone().into(), &TimeZone::UTC).lines, &names);
         let expected = [
             "**Plan**",
             "",
@@ -336,7 +339,7 @@ mod tests {
             <script>x</script> [a](javascript:x)\n[b]: javascript:x\n```";
         let message = json!({ "text": "", "blocks": [{ "type": "markdown", "text": markdown }] });
         let row = json!({ "user": "U1", "raw_event": message.to_string() });
-        let written = lines(&text::read(&row, &TimeZone::UTC).lines, &names);
+        let written = lines(&text::read(&row.clone().into(), &TimeZone::UTC).lines, &names);
         let expected = [
             "> # Plan",
             "> **bold** [page](https://x.test) <https://x.test> 1 < 2",

@@ -11,7 +11,7 @@ use std::path::Path;
 use reader::names::DisplayNames;
 use reader::text::spans::{TextLine, TextSpan};
 use reader::text::{Manner, MessageText};
-use serde_json::Value;
+use rules::view::MessageView;
 
 use super::channel_files::{self, ExportFile};
 use super::known_names::NameCache;
@@ -67,7 +67,7 @@ async fn one_channel<'a>(
                 writeln!(out, "\n- _A thread whose first message is not in this export:_")?;
                 continue;
             };
-            let message_day = zone.day(row["ts"].as_str().unwrap_or_default());
+            let message_day = zone.day(row.ts().unwrap_or_default());
             if message_day != day && !matches!(arranged, Arranged::Reply(_)) {
                 writeln!(out, "\n## {}", inline::escaped(&message_day))?;
                 day = message_day;
@@ -101,13 +101,13 @@ async fn head(
 fn item(
     out: &mut dyn Write,
     arranged: &Arranged,
-    row: &Value,
+    row: &MessageView,
     mut text: MessageText,
     names: &DisplayNames<'_>,
     zone: &Zone,
 ) -> io::Result<()> {
     let indent = if matches!(arranged, Arranged::Reply(_)) { "  " } else { "" };
-    let ts = row["ts"].as_str().unwrap_or_default();
+    let ts = row.ts().unwrap_or_default();
     let time = zone.time(ts);
     let day = zone.day(ts);
     // A reply may be from another day than its root.
@@ -136,12 +136,12 @@ fn item(
     Ok(())
 }
 
-fn marks(arranged: &Arranged, row: &Value) -> Vec<String> {
+fn marks(arranged: &Arranged, row: &MessageView) -> Vec<String> {
     let mut marks = Vec::new();
     let is_set = [
-        (row["updated_ts"].is_string(), "edited"),
-        (row["deleted"] == true, "deleted"),
-        (row["subtype"] == "thread_broadcast", "also in the channel"),
+        (row.is_edited(), "edited"),
+        (row.is_deleted(), "deleted"),
+        (row.is_broadcast(), "also in the channel"),
         (arranged.is_context(), "earlier"),
     ];
     marks.extend(is_set.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| (*mark).to_owned()));

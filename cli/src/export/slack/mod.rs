@@ -123,7 +123,7 @@ impl SlackExport<'_, '_> {
             progress.read(page.len());
             for row in page {
                 let Some(row) = self.source.shown(row, &threads) else { continue };
-                let Some(ts) = row["ts"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { continue };
+                let Some(ts) = row.written_at() else { continue };
                 match days.next(&ts) {
                     None => self.sink.write_all(b",\n")?,
                     Some(file) => {
@@ -139,7 +139,7 @@ impl SlackExport<'_, '_> {
                 serde_json::to_writer(&mut self.sink, &message).map_err(std::io::Error::from)?;
                 progress.count_exported_if(true);
                 // The row also has the author of a file's comment.
-                let author = row["user"].as_str().or(message["user"].as_str());
+                let author = row.user().or(message["user"].as_str());
                 if let Some(author) = author.filter(|author| !authors.contains(*author)) {
                     authors.insert(author.to_owned());
                 }

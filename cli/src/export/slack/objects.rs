@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use rules::history::{DELETED_TEXT, without_tokens};
 use rules::message::is_forwarded;
+use rules::view::{MessageView, PersonView};
 use serde_json::{Map, Value, json};
-use slack::envelope;
 use slack::ids::{ChannelId, SLACKBOT, TeamId, Ts};
 
 use crate::export::source::ExportedFacts;
@@ -26,16 +26,15 @@ const MAX_REPLY_USERS: usize = 5;
 const EMAIL: &str = "email";
 
 /// A message as Slack lists it: its raw event, with the reactions, pin, files and replies of the archive.
-pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
-    let raw = row["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok());
-    let mut object = match raw {
+pub(super) fn message(row: &MessageView, replies: Option<Replies<'_>>) -> Value {
+    let mut object = match row.raw() {
         Some(Value::Object(raw)) => raw,
-        Some(_) | None => from_row(row),
+        Some(_) | None => from_row(row.as_json()),
     };
     object.retain(|name, _| !EVENT_FIELDS.contains(&name.as_str()));
     object.insert("type".into(), "message".into());
     for name in ["ts", "thread_ts", "reactions"] {
-        match row.get(name) {
+        match row.as_json().get(name) {
             Some(known) => object.insert(name.into(), known.clone()),
             None => object.remove(name),
         };
@@ -47,15 +46,14 @@ pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
         };
     }
     // The files of forwarded messages are in the attachments of the raw event.
-    if object.contains_key("files")
-        && let Some(files) = row["files"].as_array()
-    {
-        object.insert("files".into(), files.iter().filter(|file| !is_forwarded(file)).cloned().collect());
+    if object.contains_key("files") && row.has_files() {
+        let own = row.files().iter().filter(|file| !is_forwarded(file));
+        object.insert("files".into(), own.cloned().collect());
     }
     if let Some(replies) = replies {
         add_thread_fields(&mut object, replies);
     }
-    if row["deleted"] == true {
+    if row.is_deleted() {
         object.insert("subtype".into(), "tombstone".into());
         object.insert("hidden".into(), true.into());
         object.entry("text").or_insert_with(|| DELETED_TEXT.into());
@@ -67,8 +65,8 @@ pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
 }
 
 /// The channels in which a message is pinned, and when and by whom, as Slack lists them.
-fn pin(row: &Value) -> [Option<Value>; 2] {
-    let (Some(pin), Some(channel)) = (row.get("pinned"), row.get("channel_id")) else { return [None, None] };
+fn pin(row: &MessageView) -> [Option<Value>; 2] {
+    let (Some(pin), Some(channel)) = (row.pin(), row.channel()) else { return [None, None] };
     let at = pin["ts"].as_str().and_then(|at| Ts::parse(at).ok());
     let info = at.map(
         |at| json!({ "channel": channel, "pinned_by": pin["user"], "pinned_ts": at.micros() / 1_000_000 }),
@@ -126,16 +124,15 @@ pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ExportedFacts) -> Va
 }
 
 /// A person as Slack lists them, without their email address.
-pub(super) fn person(row: &Value, team: &TeamId) -> Value {
-    let raw = row["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok());
-    let mut object = match raw {
+pub(super) fn person(row: &PersonView, team: &TeamId) -> Value {
+    let mut object = match row.raw() {
         Some(Value::Object(raw)) => raw,
         Some(_) | None => Map::new(),
     };
-    let id = row["user_id"].as_str().or(row["timestamp"].as_str()).unwrap_or_default();
+    let id = row.id().unwrap_or_default();
     object.insert("id".into(), id.into());
     object.entry("team_id").or_insert_with(|| team.as_str().into());
-    let known = ["name", "display_name", "real_name"].into_iter().find_map(|name| row[name].as_str());
+    let known = row.name().or(row.display_name()).or(row.real_name());
     object.entry("name").or_insert_with(|| known.unwrap_or(id).into());
     object.remove(EMAIL);
     if let Some(profile) = object.get_mut("profile").and_then(Value::as_object_mut) {
@@ -160,10 +157,10 @@ mod tests {
     use super::*;
     use crate::export::threads::ThreadTable;
 
-    fn row(raw: &Value, more: &Value) -> Value {
+    fn row(raw: &Value, more: &Value) -> MessageView {
         let mut row = json!({ "ts": "1700000000.000100", "raw_event": raw.to_string() });
         row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        row
+        row.into()
     }
 
     #[test]
@@ -233,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_deleted_message_is_a_tombstone_with_its_text_only_if_the_row_has_it() {
-        let tombstone = message(&json!({ "ts": "1.000000", "deleted": true }), None);
+        let tombstone = message(&json!({ "ts": "1.000000", "deleted": true }).into(), None);
         let expected = json!({ "type": "message", "subtype": "tombstone", "hidden": true, "ts": "1.000000",
             "text": "This message was deleted.", "user": "USLACKBOT" });
         assert_eq!(tombstone, expected);
@@ -247,7 +244,7 @@ mod tests {
         let row =
             json!({ "ts": "1.000000", "raw_event": "{", "text": "hello", "user": "U1", "channel_id": "C1" });
         let expected = json!({ "type": "message", "ts": "1.000000", "text": "hello", "user": "U1" });
-        assert_eq!(message(&row, None), expected);
+        assert_eq!(message(&row.into(), None), expected);
     }
 
     #[test]
@@ -257,8 +254,8 @@ mod tests {
         let row = json!({ "user_id": "U1", "real_name": "Ana", "raw_event": raw.to_string() });
         let expected =
             json!({ "id": "U1", "team_id": "T1", "name": "Ana", "profile": { "real_name": "Ana" } });
-        assert_eq!(person(&row, &team), expected);
+        assert_eq!(person(&row.into(), &team), expected);
         let nameless = json!({ "id": "U9", "team_id": team, "name": "U9" });
-        assert_eq!(person(&json!({ "timestamp": "U9" }), &team), nameless);
+        assert_eq!(person(&json!({ "timestamp": "U9" }).into(), &team), nameless);
     }
 }

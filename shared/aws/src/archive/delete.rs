@@ -1,5 +1,5 @@
 //! Deletes transient rows, such as a job in quarantine. Roles allow deleting only these:
-//! [`ports::archive::key::TRANSIENT`].
+//! [`ports::archive::rows::transient_partitions`].
 
 use super::DynamoArchive;
 use super::stored::primary_key;

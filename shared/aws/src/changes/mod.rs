@@ -70,7 +70,7 @@ impl DynamoChanges {
     }
 
     async fn teams(&self) -> Result<Vec<TeamId>, ArchiveError> {
-        let rows = query_all(&*self.archive, Query::partition(key::TEAMS)).await?;
+        let rows = query_all(&*self.archive, Query::partition(key::teams())).await?;
         Ok(rows.iter().filter_map(|row| TeamId::parse(&row.key.timestamp).ok()).collect())
     }
 

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::{Position, changes, epoch};
-use ports::changes::FOLLOWED;
+use ports::archive::rows::FOLLOWED;
 
 /// Up to this number, rows are counted exactly.
 const COUNTED: i64 = 10_000;

@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::{ChangeCollector, ChangedRows, VISITED};
-use ports::changes::FOLLOWED;
+use ports::archive::rows::FOLLOWED;
 
 /// The number of characters with which the timestamps of a slice begin: 11.6 days of timestamps with ten digits.
 /// Each slice costs two seeks for each channel.

@@ -28,7 +28,8 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::item::{Item, text_attributes};
-use super::key::{ERASURES, ItemKey, erasures};
+use super::key::{ItemKey, erasures};
+use super::rows::{self, ErasedWith};
 use super::update::{Guard, Update};
 use super::{Archive, ArchiveError, Query, query_all};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -66,7 +67,7 @@ impl ErasureFact {
             ErasureScope::Channel(channel) => format!("channel#{channel}"),
             ErasureScope::Message(channel, ts) => format!("message#{channel}#{ts}"),
         };
-        ItemKey::new(erasures(&self.team), timestamp)
+        ItemKey::erasure(&self.team, &timestamp)
     }
 
     /// The update that stores it. A fact only grows: the latest `until` wins.
@@ -85,7 +86,7 @@ impl ErasureFact {
 
     /// Reads the row of a fact; `None` for any other row.
     pub fn read(item: &Item) -> Option<Self> {
-        let team = TeamId::parse(item.key.item_id.strip_prefix(ERASURES)?).ok()?;
+        let team = TeamId::parse(item.key.item_id.strip_prefix(rows::ERASURE.prefix())?).ok()?;
         let scope = match item.key.timestamp.split_once('#')? {
             ("user", user) => ErasureScope::User(UserId::parse(user).ok()?),
             ("channel", channel) => ErasureScope::Channel(ChannelId::parse(channel).ok()?),
@@ -156,24 +157,17 @@ impl ErasureFacts {
         if self.is_empty() {
             return false;
         }
-        let mut ids = key.item_id.split('#');
-        let (Some(kind), Some(team)) = (ids.next(), ids.next()) else { return false };
-        let Some(facts) = self.teams.get(team) else { return false };
-        match (kind, ids.next(), ids.next()) {
-            ("message", Some(channel), None) => facts.cover_message(channel, &key.timestamp, author),
-            ("revision", Some(channel), Some(ts)) => facts.cover_message(channel, ts, author),
-            ("question" | "answer" | "responded" | "botmessage", None, None) => key
-                .timestamp
-                .split_once('#')
-                .is_some_and(|(channel, ts)| facts.cover_message(channel, ts, author)),
-            ("channel", Some(channel), None) => is_before(&key.timestamp, facts.channels.get(channel)),
-            ("members", Some(channel), None) => began_before(&key.timestamp, facts.channels.get(channel)),
-            (BOT, None, None) => author.is_some_and(|user| facts.users.contains_key(user)),
-            ("bookmark", Some(channel), None) => facts.channels.contains_key(channel),
-            ("user", None, None) => facts.users.contains_key(&key.timestamp),
-            ("userhistory", Some(user), None) => facts.users.contains_key(user),
-            ("usergroupmember", Some(_), None) => facts.users.contains_key(&key.timestamp),
-            _ => false,
+        let Some((kind, ids)) = rows::covered(key) else { return false };
+        let Some(facts) = self.teams.get(ids.team) else { return false };
+        let until = || facts.channels.get(ids.channel);
+        match kind.erased {
+            ErasedWith::Message => facts.cover_message(ids.channel, ids.ts, author),
+            ErasedWith::ChannelBefore => is_before(ids.ts, until()),
+            ErasedWith::ChannelDay => began_before(ids.day, until()),
+            ErasedWith::Channel => until().is_some(),
+            ErasedWith::User => facts.users.contains_key(ids.user),
+            ErasedWith::BotUser => author.is_some_and(|user| facts.users.contains_key(user)),
+            ErasedWith::Eraser(_) | ErasedWith::Nothing => false,
         }
     }
 }
@@ -188,31 +182,13 @@ impl TeamFacts {
 
 /// The workspace whose facts may cover this row; `None` for rows that no fact covers.
 pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
-    let mut ids = key.item_id.split('#');
-    let covered = matches!(
-        ids.next()?,
-        "message"
-            | "revision"
-            | "channel"
-            | "members"
-            | "user"
-            | "userhistory"
-            | BOT
-            | "usergroupmember"
-            | "bookmark"
-            | "question"
-            | "answer"
-            | "responded"
-            | "botmessage"
-    );
-    TeamId::parse(ids.next().filter(|_| covered)?).ok()
+    TeamId::parse(rows::covered(key)?.1.team).ok()
 }
 
 /// The attribute of a message or revision with the author of its content.
 const USER: &str = "user";
 
-/// The kind of the rows of bots, and their attribute with the app's user.
-const BOT: &str = "bot";
+/// The attribute of a bot with the app's user.
 const BOT_USER: &str = "user_id";
 
 /// The author of the content that an update writes, if it writes any; for a bot, the app's user.
@@ -223,8 +199,7 @@ pub fn author(update: &Update) -> Option<&str> {
 }
 
 fn author_attribute(key: &ItemKey) -> &'static str {
-    let is_bot = key.item_id.strip_prefix(BOT).is_some_and(|rest| rest.starts_with('#'));
-    if is_bot { BOT_USER } else { USER }
+    if key.item_id.starts_with(rows::BOT.prefix()) { BOT_USER } else { USER }
 }
 
 fn is_before(ts: &str, until: Option<&i64>) -> bool {

@@ -1,11 +1,12 @@
 //! The archive port: one table of items, written register by register.
 //!
-//! [`key`] lists the kinds of items, [`update`] defines writes, [`ArchiveExt`] is the interface for writers,
+//! [`rows`] lists the kinds of items, [`update`] defines writes, [`ArchiveExt`] is the interface for writers,
 //! and [`erasure`] keeps erased content erased.
 
 pub mod erasure;
 pub mod item;
 pub mod key;
+pub mod rows;
 mod settled;
 pub mod update;
 

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::archive::{ArchiveError, Item, ItemKey};
+use crate::archive::{ArchiveError, Item, ItemKey, rows};
 
 pub use span::{ChangedSpan, hour_of};
 
@@ -82,7 +82,7 @@ pub struct SpanBatch {
     pub is_all: bool,
 }
 
-/// Changes to messages: rows of the kind `message#`, and no others. Every method is idempotent, and followers
+/// Changes to messages: rows of the kind [`rows::MESSAGE`], and no others. Every method is idempotent, and followers
 /// are independent of each other.
 #[async_trait]
 pub trait Changes: Send + Sync + 'static {
@@ -119,8 +119,5 @@ pub trait Changes: Send + Sync + 'static {
 
 /// Whether the changes port reports changes of this row.
 pub fn is_followed(key: &ItemKey) -> bool {
-    key.item_id.starts_with(FOLLOWED)
+    key.item_id.starts_with(rows::FOLLOWED)
 }
-
-/// The prefix of the partitions whose rows the changes port reports.
-pub const FOLLOWED: &str = "message#";

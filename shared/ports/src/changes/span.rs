@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::archive::{ItemKey, Query, key};
+use crate::archive::{ItemKey, Query, key, rows};
 use crate::clock::TimestampMs;
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -29,7 +29,7 @@ pub struct ChangedSpan {
 impl ChangedSpan {
     /// The span that contains a row; `None` if the row is not a message.
     pub fn for_row(row: &ItemKey) -> Option<Self> {
-        let (team, channel) = row.item_id.strip_prefix(super::FOLLOWED)?.split_once('#')?;
+        let (team, channel) = row.item_id.strip_prefix(rows::FOLLOWED)?.split_once('#')?;
         let (team, channel) = (TeamId::parse(team).ok()?, ChannelId::parse(channel).ok()?);
         Some(Self { team, channel, day: day_of(&Ts::parse(&row.timestamp).ok()?) })
     }
@@ -42,12 +42,12 @@ impl ChangedSpan {
     /// The row that marks a write to this span within an hour, as [`hour_of`] formats it.
     pub fn mark_key(&self, hour: &str) -> ItemKey {
         let day = self.day.map_or_else(|| WHOLE.to_owned(), |day| day.to_string());
-        ItemKey::new(key::change_marks(&self.team), format!("{hour}#{}#{day}", self.channel))
+        ItemKey::change_mark(&self.team, hour, &self.channel, &day)
     }
 
     /// The span that a mark names; `None` if the row is not a mark.
     pub fn from_mark(mark: &ItemKey) -> Option<Self> {
-        let team = TeamId::parse(mark.item_id.strip_prefix(key::CHANGE_MARKS)?).ok()?;
+        let team = TeamId::parse(mark.item_id.strip_prefix(rows::CHANGE_MARK.prefix())?).ok()?;
         let (_, part) = mark.timestamp.split_once('#')?;
         let (channel, day) = part.split_once('#')?;
         let day = if day == WHOLE { None } else { Some(day.parse().ok()?) };

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::super::version;
-use ports::archive::key::channel_index;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::ids::{ChannelId, TeamId};
 
@@ -52,7 +51,7 @@ impl Shard {
             guard: Guard::Unchanged { register: VERSION.into(), expected: self.stored.clone(), version },
             set: Attributes::from_iter([("channels_map".to_owned(), Value::Object(names))]),
             set_if_absent: text_attributes([("type", "channelindex"), ("team_id", team.as_str())]),
-            ..Update::new(ItemKey::new(channel_index(team), self.number.to_string()))
+            ..Update::new(ItemKey::channel_index_shard(team, self.number))
         }
     }
 }

@@ -3,7 +3,7 @@
 //! written last, and each row has the stamp of that state, so a reader sees a whole report, never a mixture
 //! of two.
 
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key, text_attributes};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use serde_json::Value;
 use slack::ids::TeamId;
 
@@ -87,7 +87,7 @@ impl KeptReport {
 
     /// The row that lists it. It is written first, so that every stored report can be found.
     pub fn list_entry(&self) -> Update {
-        let key = ItemKey::new(key::reports(&self.team), self.report_id.as_str());
+        let key = ItemKey::listed_report(&self.team, &self.report_id);
         Update { set_if_absent: identity(&self.team, &self.report_id), ..Update::new(key) }
     }
 }
@@ -95,7 +95,7 @@ impl KeptReport {
 impl ReportHead {
     /// The key of a report's head.
     pub fn key(team: &TeamId, report_id: &str) -> ItemKey {
-        ItemKey::new(key::report(team, report_id), HEAD)
+        ItemKey::report_part(team, report_id, HEAD)
     }
 
     /// Reads a head.
@@ -126,9 +126,8 @@ impl ReportHead {
 }
 
 fn keys(team: &TeamId, report_id: &str, chunks: usize) -> Vec<ItemKey> {
-    let partition = key::report(team, report_id);
     let timestamps = (0..chunks).map(|index| format!("{index:04}")).chain([HEAD.to_owned()]);
-    timestamps.map(|timestamp| ItemKey::new(partition.clone(), timestamp)).collect()
+    timestamps.map(|timestamp| ItemKey::report_part(team, report_id, &timestamp)).collect()
 }
 
 fn identity(team: &TeamId, report_id: &str) -> Attributes {

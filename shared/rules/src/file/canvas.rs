@@ -218,7 +218,7 @@ mod tests {
             random.shuffle(&mut shuffled);
             assert_eq!(row(shuffled), expected);
         }
-        let shown = project::file(&expected).unwrap();
+        let shown = project::file(&expected).unwrap().into_json();
         let version = |updated: u64, name: &str| json!({ "updated": updated, "size_bytes": updated, "uri": key(name).as_str() });
         assert_eq!(shown["versions"], json!([version(100, "zz"), version(200, "c"), version(300, "b")]));
         assert_eq!((&shown["uri"], &shown["size_bytes"]), (&json!(key("b").as_str()), &json!(300)));
@@ -255,7 +255,7 @@ mod tests {
             (missed(at(300), "6", TOO_MANY), Some(json!({ "updated": 300, "verdict": TOO_MANY }))),
         ] {
             updates.push(update);
-            let shown = project::file(&row(&updates)).unwrap();
+            let shown = project::file(&row(&updates)).unwrap().into_json();
             assert_eq!(shown["versions"].get(1), expected.as_ref(), "{:?}", updates.last());
         }
         updates.extend(edited(300, "b"));

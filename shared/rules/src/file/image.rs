@@ -95,16 +95,16 @@ fn current_url(kind: &str, content: &Attributes) -> Option<String> {
     }
 }
 
-/// The key of the current picture of a row, if it is stored.
-pub(crate) fn current(row: &Attributes) -> Option<Value> {
+/// The key of the current picture of a person or an emoji, if it is stored.
+pub fn picture(row: &Item) -> Option<FileKey> {
+    let row = &row.attributes;
     // Checked first: most rows of a workspace without a token have no picture, and a user object is expensive
     // to parse.
     if !row.keys().any(|name| is_register(name)) {
         return None;
     }
     let url = current_url(row.get("type")?.as_str()?, row)?;
-    let key = FileKey::from_stored(row.get(&format!("{IMAGE}{}", image_hash(&url)))?.as_str()?)?;
-    Some(key.as_str().into())
+    FileKey::from_stored(row.get(&format!("{IMAGE}{}", image_hash(&url)))?.as_str()?)
 }
 
 /// The keys of the pictures that are stored for a directory row, and of the one that it names, which may be

@@ -57,7 +57,7 @@ fn every_order_of_a_files_updates_makes_the_same_row() {
         assert_eq!(row(&shuffled), expected);
     }
     assert_eq!(
-        project::file(&expected).unwrap(),
+        project::file(&expected).unwrap().into_json(),
         json!({ "itemId": "file#T1", "timestamp": "F1", "type": "file", "team_id": "T1", "file_id": "F1", "name": "a.png",
             "mimetype": "image/png", "size_bytes": 3, "sha256": "00ff", "state": "held", "uri": bytes().key.as_str(), "deleted": true,
             "shares": [{ "channel_id": "C1", "ts": "1.000000" }, { "channel_id": "C2", "ts": "2.000000" }] })
@@ -71,7 +71,7 @@ fn readers_see_why_a_file_is_not_stored() {
     let shown = |state: Option<FileState>| {
         let settled = state.map(|state| settled(&team(), &id("F1"), &state));
         let updates: Vec<&Update> = std::iter::once(&seen).chain(&settled).collect();
-        let row = project::file(&row(&updates)).unwrap();
+        let row = project::file(&row(&updates)).unwrap().into_json();
         assert_eq!((&row["size_bytes"], &row["shares"]), (&json!(7), &json!([])));
         [row["state"].clone(), row["verdict"].clone(), row["error"].clone()]
     };
@@ -102,7 +102,7 @@ fn a_message_shows_its_files_in_its_own_order() {
             ("content_version".to_owned(), json!("1")),
             ("files".to_owned(), json!([{ "id": "F9" }, { "id": "F1" }, { "no": "id" }, 7])),
         ]);
-        project::message(&row(&updates.iter().collect::<Vec<_>>())).unwrap()
+        project::message(&row(&updates.iter().collect::<Vec<_>>())).unwrap().into_json()
     };
     let stored = |file: &str| FileState::Stored(key(file));
     let shown = message(&[

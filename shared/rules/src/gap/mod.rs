@@ -32,7 +32,6 @@ use serde_json::value::RawValue;
 
 use super::{Malformed, SlackEvent, read_job, version};
 use crate::interval::Interval;
-use ports::archive::key::gaps;
 use ports::archive::{Guard, Item, ItemKey, Update, text_attributes};
 use slack::catalogue::{ChannelChange, EventRule, GapKind};
 use slack::envelope::{self, text_or_none};
@@ -129,7 +128,7 @@ impl GapRow<'_> {
         if let Some(to) = self.to.as_ref().filter(|_| self.reason.has_end_in_key()) {
             timestamp.push_str(&format!("#{to}"));
         }
-        let key = ItemKey::new(gaps(self.team), timestamp);
+        let key = ItemKey::gap(self.team, &timestamp);
         let mut set_if_absent = text_attributes([
             ("type", "gap"),
             ("team_id", self.team.as_str()),
@@ -262,7 +261,7 @@ impl GapEnd {
     }
 
     fn update(self, team: &TeamId, at: &Ts) -> Update {
-        let key = ItemKey::new(gaps(team), format!("{ALL_CHANNELS}#{at}#{}", self.as_str()));
+        let key = ItemKey::gap(team, &format!("{ALL_CHANNELS}#{at}#{}", self.as_str()));
         let set_if_absent = text_attributes([
             ("type", "gap_end"),
             ("team_id", team.as_str()),

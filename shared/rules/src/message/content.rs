@@ -93,6 +93,11 @@ pub fn stored_version(item: &Item) -> Option<ContentVersion> {
     item.text(CONTENT_VERSION).map(ContentVersion::stored)
 }
 
+/// The author in a message's row, if they are a person or an app's user.
+pub fn author(item: &Item) -> Option<&str> {
+    item.text("user")
+}
+
 pub(super) fn attributes(
     object: &MessageObject<'_>,
     files: Option<Value>,

@@ -381,7 +381,7 @@ fn a_deleted_file_keeps_its_known_facts() {
                 stored = Some(Item { key, attributes });
             }
         }
-        crate::project::message(&stored.unwrap()).unwrap()
+        crate::project::message(&stored.unwrap()).unwrap().into_json()
     });
     let expected = serde_json::json!([{ "id": "F1", "mode": "tombstone", "deleted": true, "name": "plan.pdf",
         "title": "The plan", "permalink": "https://x/F1" }]);

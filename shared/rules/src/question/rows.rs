@@ -12,6 +12,9 @@ use super::{QuestionId, QuestionText};
 /// The register of a question and of an answer.
 pub const STATE: &str = "state";
 
+/// The attribute of a question with the name of its channel.
+const CHANNEL_NAME: &str = "channel_name";
+
 /// The attribute with the reason of a failure.
 pub const ERROR: &str = "error_message";
 
@@ -198,6 +201,11 @@ fn tried_at(number: usize) -> String {
     format!("part_at#{number:03}")
 }
 
+/// The name that the channel had when the question was stored.
+pub fn channel_name(row: &Item) -> Option<&str> {
+    row.text(CHANNEL_NAME)
+}
+
 /// The update that stores a new question, with the current name of its channel. Existing attributes stay.
 pub fn asked(id: &QuestionId, asked: &QuestionText, channel_name: Option<&str>, now_s: i64) -> Update {
     let QuestionText { user, text, mentioned, files } = asked;
@@ -207,7 +215,7 @@ pub fn asked(id: &QuestionId, asked: &QuestionText, channel_name: Option<&str>, 
     set_if_absent.insert(STATE.into(), WorkState::NEW.register(TrackedKind::Question).into());
     let mentioned = mentioned.as_ref().map(|user| ("mentioned".to_owned(), user.as_str().into()));
     set_if_absent.extend(mentioned);
-    set_if_absent.extend(channel_name.map(|name| ("channel_name".to_owned(), name.into())));
+    set_if_absent.extend(channel_name.map(|name| (CHANNEL_NAME.to_owned(), name.into())));
     if !files.is_empty() {
         let key = |file| FileKey::shared(&id.team, &id.channel, &id.ts, file).to_string();
         set_if_absent.insert("files".into(), json!(files.iter().map(key).collect::<Vec<_>>()));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use aws_template::names::Names;
 use aws_template::permissions::{PermittedPart, Target};
-use ports::archive::key::TRANSIENT;
+use ports::archive::rows::is_transient;
 use ports::queue::topology::TableRole;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
@@ -105,11 +105,7 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
         Target::Table => on == table,
         Target::PassingRows => {
             let partition = on.strip_prefix(table).and_then(|rest| rest.strip_prefix('/'));
-            let is_like = |keys: &str, partition: &str| match keys.strip_suffix('*') {
-                Some(beginning) => partition.starts_with(beginning),
-                None => partition == keys,
-            };
-            partition.is_some_and(|partition| TRANSIENT.iter().any(|keys| is_like(keys, partition)))
+            partition.is_some_and(is_transient)
         }
         Target::ExistenceTable => on == names.table(TableRole::Existence),
         Target::Index => on.strip_prefix(table).is_some_and(|rest| rest.starts_with("/index/")),

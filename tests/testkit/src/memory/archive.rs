@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ports::archive::key::ERASURES;
+use ports::archive::rows;
 use ports::archive::{
     Archive, ArchiveError, Attributes, ErasureFact, ErasureFacts, Item, ItemKey, MAX_ITEM_BYTES, Page,
     Partition, Query, Update, WriteOutcome,
@@ -43,8 +43,8 @@ impl Contents {
 
     /// All stored erasure facts.
     fn erasures(&self) -> ErasureFacts {
-        let rows = self.items.range(ItemKey::new(ERASURES, "")..);
-        let rows = rows.take_while(|(key, _)| key.item_id.starts_with(ERASURES));
+        let rows = self.items.range(ItemKey::new(rows::ERASURE.prefix(), "")..);
+        let rows = rows.take_while(|(key, _)| key.item_id.starts_with(rows::ERASURE.prefix()));
         rows.filter_map(|row| ErasureFact::read(&item_of(row))).collect()
     }
 

@@ -73,7 +73,7 @@ impl DirectoryFixture {
 
     pub(super) async fn newest(&self, channel: &str) -> Value {
         let rows = self.rows(key::channels(&team("T1"), &id(channel))).await;
-        rows.last().and_then(project::channel).unwrap()
+        rows.last().and_then(project::channel).unwrap().into_json()
     }
 
     pub(super) async fn index_name(&self, channel: &str) -> Option<String> {

@@ -56,7 +56,7 @@ async fn every_person_and_every_channel_on_every_page_is_stored() {
     );
     let emoji = fixture.rows(key::emoji(&team("T1"))).await;
     assert_eq!(emoji.iter().map(|row| row.text("value").unwrap()).collect::<Vec<_>>().len(), 2);
-    assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
+    assert_eq!(fixture.rows(key::teams()).await.len(), 1);
     let workspace = directory::read_workspace_facts(&*fixture.archive, &team("T1")).await.unwrap();
     assert_eq!(workspace.name.as_deref(), Some("Workspace T1"));
     assert_eq!(workspace.base_url.as_deref(), Some("https://example.slack.com/"));

@@ -17,7 +17,7 @@ async fn a_kept_channel_that_the_list_lacks_is_asked_about_until_it_is_known_to_
     assert_eq!(fixture.slack.call_count("conversations.info"), 0);
     let visibility = async |channel: &str| {
         let location = ChannelOfTeam { team: team("T1"), channel: id(channel) };
-        location.newest(&*fixture.archive).await.unwrap().unwrap()["visibility"].clone()
+        location.newest(&*fixture.archive).await.unwrap().unwrap().as_json()["visibility"].clone()
     };
 
     // A private time that the list ends.

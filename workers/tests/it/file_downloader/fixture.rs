@@ -171,13 +171,13 @@ impl DownloaderFixture {
     pub(super) async fn row(&self, file: &str) -> Value {
         let key = ItemKey::file(&team(), &FileId::parse(file).unwrap());
         let row = self.archive.get(&key).await.unwrap();
-        row.as_ref().and_then(project::file).unwrap_or_default()
+        row.as_ref().and_then(project::file).unwrap_or_default().into_json()
     }
 
     /// The message with the file, as readers see it.
     pub(super) async fn in_channel(&self, channel: &str) -> Value {
         let key = ItemKey::message(&team(), &ChannelId::parse(channel).unwrap(), &Ts::parse(TS).unwrap());
-        project::message(&self.archive.get(&key).await.unwrap().unwrap()).unwrap()
+        project::message(&self.archive.get(&key).await.unwrap().unwrap()).unwrap().into_json()
     }
 
     /// The bytes of all stored files.
