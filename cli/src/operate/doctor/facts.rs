@@ -99,7 +99,7 @@ impl TokenFacts {
     /// Returns an accepted token with these scopes.
     pub(super) fn accepted(scopes: &[&str]) -> Self {
         let (team_name, user) = (Some("Acme".to_owned()), Some("annalist".to_owned()));
-        let bot = BotIdentity { team: TeamId::parse("T1").unwrap(), team_name, user };
+        let bot = BotIdentity { team: TeamId::parse("T1").unwrap(), team_name, user, bot: None };
         let scopes = Some(scopes.iter().map(|scope| (*scope).to_owned()).collect());
         let kind = TokenKind::Bot;
         Self { given_for: None, kind, answer: Ok(bot), scopes, times: None, channels: None }
