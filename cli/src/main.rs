@@ -31,6 +31,7 @@ mod search;
 mod setup;
 mod up;
 mod view;
+mod viewer_password;
 mod zone;
 
 use std::ffi::OsString;

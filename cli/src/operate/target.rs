@@ -77,15 +77,16 @@ pub(crate) fn write_file(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Res
     Ok(path)
 }
 
-/// Writes the settings file, also into a data folder, which is created if it is missing. Only its owner may read it.
-pub(crate) fn write_settings(path: &Path, text: &str) -> anyhow::Result<()> {
+/// Writes a small file, also into a data folder, which is created if it is missing. Only its owner may read it. With
+/// `force`, an existing file is replaced.
+pub(crate) fn write_private_file(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     private_folder_builder()
         .recursive(true)
         .create(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let paths = TargetPaths::anywhere(path)?;
-    TargetFile::claim_with(path, paths, "set-up", true, &private_file_options())?.fill(text.as_bytes())
+    TargetFile::claim_with(path, paths, "file", force, &private_file_options())?.fill(text.as_bytes())
 }
 
 /// A file that is being written.
@@ -320,7 +321,7 @@ mod tests {
         let data = folder.path().join("a/data");
         let path = data.join("annalist.env");
         for text in ["A=1\n", "A=2\n"] {
-            write_settings(&path, text).unwrap();
+            write_private_file(&path, text, true).unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
             let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
             assert_eq!((mode(&path), mode(&data)), (0o600, 0o700));
@@ -331,10 +332,10 @@ mod tests {
         std::fs::write(data.join(embedded::DATABASE_FILE), "").unwrap();
         std::fs::create_dir(data.join(embedded::FILES_FOLDER)).unwrap();
         assert!(is_data_folder(&data));
-        write_settings(&path, "A=3\n").unwrap();
+        write_private_file(&path, "A=3\n", true).unwrap();
         let link = data.join("link.env");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let refused = write_settings(&link, "A=4\n").unwrap_err().to_string();
+        let refused = write_private_file(&link, "A=4\n", true).unwrap_err().to_string();
         assert!(refused.contains("is a link"), "{refused}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "A=3\n");
     }

@@ -170,7 +170,7 @@ fn write(path: &Path, settings: &[(&str, &str)]) -> anyhow::Result<()> {
     } else {
         String::new()
     };
-    target::write_settings(path, &lines::with_settings(&text, settings))
+    target::write_private_file(path, &lines::with_settings(&text, settings), true)
 }
 
 /// The systemd unit of this installation.
