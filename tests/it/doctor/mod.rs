@@ -46,6 +46,7 @@ async fn a_healthy_installation_passes_every_check() {
             "gaps",
             "files",
             "waiting",
+            "history",
             "disk",
             "permissions",
             "database",
