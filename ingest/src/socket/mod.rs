@@ -30,7 +30,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::backoff::ConnectBackoff;
-use self::connection::{ConnectionFailure, FailureCause, Leaving, ReadyConnection, SlackClock};
+pub use self::connection::{ConnectionFailure, FailureCause, check_socket};
+use self::connection::{Leaving, ReadyConnection, SlackClock};
+pub use self::frame::SocketHello;
 pub(crate) use self::presence::Presence;
 use crate::events::Endpoint;
 use crate::throttle::LogThrottle;
