@@ -41,9 +41,6 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The label of frames that wait for an ack and are no event.
 const IGNORED: &str = "ignored";
 
-/// The label of frames that Slack does not send.
-const UNREADABLE: &str = "unreadable";
-
 /// Slack's clock, as of its answer to the request for a ticket.
 #[derive(Debug, Clone)]
 pub(super) struct SlackClock {
@@ -223,8 +220,10 @@ pub(super) async fn serve(
                 }
             }
             message = connection.socket.receive(), if has_room => {
-                silent_since = Instant::now();
-                shared.presence().note_frame(connection.id, silent_since);
+                if message.is_ok() {
+                    silent_since = Instant::now();
+                    shared.presence().note_frame(connection.id);
+                }
                 match message {
                     Ok(SocketMessage::Text(text)) => {
                         match handle(&shared, &connection, &mut in_flight, &text) {
@@ -308,12 +307,9 @@ fn handle(
             counter!(SOCKET_ENVELOPES, "outcome" => IGNORED).increment(1);
             in_flight.spawn(async move { Some(frame::ack(&envelope_id)) });
         }
-        SocketFrame::Unreadable => {
-            counter!(SOCKET_ENVELOPES, "outcome" => UNREADABLE).increment(1);
-            shared.note_unreadable();
-        }
+        SocketFrame::Unreadable => shared.note_unreadable(),
         SocketFrame::Event { envelope_id, payload, retry_attempt, retry_reason } => {
-            let run: Option<RunId> = shared.presence().run().cloned();
+            let run: Option<RunId> = shared.presence().run(connection.id).cloned();
             let event = SocketEvent {
                 body: Bytes::copy_from_slice(payload.as_bytes()),
                 run,
