@@ -81,6 +81,8 @@ pub struct BotIdentity {
     pub team_name: Option<String>,
     /// The name of the app's user there.
     pub user: Option<String>,
+    /// The id of the app's bot there.
+    pub bot_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +93,8 @@ struct Identity<'a> {
     team: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     user: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    bot_id: Option<Cow<'a, str>>,
 }
 
 impl WebApi {
@@ -148,7 +152,12 @@ pub(super) fn bot_identity(reply: &ApiReply) -> Result<BotIdentity, ApiError> {
     let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
     let team = team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })?;
     let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).filter(|text| !text.is_empty());
-    Ok(BotIdentity { team, team_name: text(identity.team), user: text(identity.user) })
+    Ok(BotIdentity {
+        team,
+        team_name: text(identity.team),
+        user: text(identity.user),
+        bot_id: text(identity.bot_id),
+    })
 }
 
 fn scopes(headers: &HeaderMap) -> Option<BTreeSet<String>> {
