@@ -45,7 +45,7 @@ pub use limits::IngestLimits;
 pub use server::serve;
 pub use slack::EVENTS_PATH;
 #[cfg(feature = "socket")]
-pub use socket::SocketMode;
+pub use socket::{ConnectionFailure, FailureCause, SocketHello, SocketMode, check_socket};
 
 /// The path where a load balancer checks whether ingest can accept an event now.
 const READY_PATH: &str = "/readyz";

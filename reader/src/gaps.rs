@@ -3,8 +3,8 @@
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
 use rules::filled::{self, FilledSpan};
-use rules::gap::closing::GapState;
 pub use rules::gap::closing::UnreadSpan;
+use rules::gap::closing::{GapState, HistoryFacts};
 use rules::gap::projection::{
     Gap, closed_times, downtime_between, end_gap, migrations, oldest_first, outside, posted_at,
     recorded_gaps, surely_migrated,
@@ -74,12 +74,22 @@ pub async fn unread_spans(
 ) -> Result<Vec<UnreadSpan>, ArchiveError> {
     let gaps = read(archive, team).await?;
     let mut facts = history::facts(archive, team, &gaps).await?;
+    forget_refusals_before_joins(archive, team, &mut facts).await?;
+    Ok(facts.unread_spans(&gaps, now, limit))
+}
+
+/// Removes the refusals of channels that the app has joined since.
+pub(crate) async fn forget_refusals_before_joins(
+    archive: &dyn Archive,
+    team: &TeamId,
+    facts: &mut HistoryFacts,
+) -> Result<(), ArchiveError> {
     for (channel, refused) in facts.channels_without_app() {
         if joined_after(archive, team, &channel, &refused).await?.is_some() {
             facts.mark_joined(&channel);
         }
     }
-    Ok(facts.unread_spans(&gaps, now, limit))
+    Ok(())
 }
 
 /// Reads the gaps of a workspace, oldest first.

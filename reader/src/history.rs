@@ -1,19 +1,23 @@
 //! What was read from Slack's history of a workspace's channels, for readers. This module reads the facts
 //! from the archive; [`closing`](rules::gap::closing) determines which gaps they fill.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ports::archive::{Archive, ArchiveError, Query, key, query_all};
-use rules::filled::{self, UnreadableReason};
+use jiff::Timestamp;
+use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
+use rules::filled::{self, FilledSpan, UnreadableReason};
 use rules::gap::closing::HistoryFacts;
 use rules::gap::projection::Gap;
 use rules::gap::run::RunSpan;
+use rules::history::progress::HistoryProgress;
+use rules::history::unread::KnownHistory;
+use rules::interval::{Cover, Interval};
 use rules::public_mark::MarkState;
 use rules::{channel, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use crate::gaps;
 use crate::joined::ChannelOfTeam;
+use crate::{find, gaps};
 
 /// Maximum number of channels that are checked for whether a gap affects them. Each check reads a few rows.
 const MAX_CHANNELS: usize = 2_000;
@@ -74,6 +78,68 @@ pub async fn first_presence(
     runs: &[RunSpan],
 ) -> Result<Option<Ts>, ArchiveError> {
     Ok(gaps::presence_signs(archive, team, channel, runs, &version::zero()).await?.into_iter().min())
+}
+
+/// What is left to read of the time before the events of a workspace's channels.
+#[derive(Debug, Default)]
+pub struct UnreadHistory {
+    /// The channels that are kept.
+    pub channels: usize,
+    /// Those that Slack has lately refused to show.
+    pub refused: usize,
+    /// Those with something unread: the time before their events, and what was read of them.
+    pub unread: Vec<(ChannelId, Interval, Vec<FilledSpan>)>,
+}
+
+/// Reads what is left to read of a workspace, at `now` by Slack's clock.
+pub async fn unread(archive: &dyn Archive, team: &TeamId, now: &Ts) -> Result<UnreadHistory, ArchiveError> {
+    let filled = filled::spans(&query_all(archive, Query::partition(key::filled(team))).await?);
+    let unreadables = query_all(archive, Query::partition(key::unreadable(team))).await?;
+    let mut facts = HistoryFacts::new(&filled, &filled::unreadables(&unreadables), []);
+    gaps::forget_refusals_before_joins(archive, team, &mut facts).await?;
+    let mut spans: BTreeMap<ChannelId, Vec<FilledSpan>> = BTreeMap::new();
+    for span in filled {
+        spans.entry(span.channel.clone()).or_default().push(span);
+    }
+    let runs = gaps::runs(archive, team).await?;
+    let mut found = UnreadHistory::default();
+    for channel in channels_with_public_mark(archive, team).await? {
+        found.channels += 1;
+        let spans = spans.remove(&channel).unwrap_or_default();
+        let known = KnownHistory {
+            created: created(archive, team, &channel).await?,
+            joined: first_presence(archive, team, &channel, &runs).await?,
+            spans: &spans,
+            shown_from: facts.limited_before(&channel).unwrap_or_default(),
+        };
+        let whole = known.before_events(now);
+        let cover = Cover::from_intervals(spans.iter().map(FilledSpan::interval));
+        let Some(newest) = cover.uncovered(whole).pop() else { continue };
+        if !facts.is_refused_now(&channel, newest.to, now) {
+            found.unread.push((channel, whole, spans));
+        } else if !continues_under_another_id(archive, team, &channel).await? {
+            found.refused += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// Returns how far the reading of each workspace's history is, if it has begun.
+pub async fn progress(archive: &dyn Archive) -> Result<Vec<HistoryProgress>, ArchiveError> {
+    let mut progress = Vec::new();
+    for team in find::teams(archive).await? {
+        let row = archive.get(&ItemKey::history_progress(&team)).await?;
+        progress.extend(row.and_then(|row| HistoryProgress::read(&team, &row)));
+    }
+    Ok(progress)
+}
+
+/// `31 of 40 channels read, since 2026-08-27`; the day is that of UTC.
+pub fn progress_line(progress: &HistoryProgress) -> String {
+    let HistoryProgress { read, channels, since, .. } = progress;
+    let since = since.as_ref().and_then(|since| Timestamp::from_microsecond(since.micros()).ok());
+    let since = since.map(|since| format!(", since {}", since.strftime("%Y-%m-%d"))).unwrap_or_default();
+    format!("{read} of {channels} channels read{since}")
 }
 
 /// Whether no event of a channel can be missing although its history was not read: the app was never in the

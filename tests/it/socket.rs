@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::FakeSlack;
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, refusal};
 use testkit::fake_socket::{APP_TOKEN, FakeSocket, FromClient, SlackSide};
-use tests::harness::command::{annalist_with, json_lines, wait_until_idle};
+use tests::harness::binaries::binaries;
+use tests::harness::command::{annalist_with, json_lines, run, wait_until_idle};
 use tests::harness::environment::ProgramEnvironment;
 use tests::harness::process;
 use tokio::process::Command;
@@ -26,7 +27,9 @@ impl ProgramEnvironment for FolderWithSocket<'_> {
         command
             .env("SLACK_APP_TOKEN", APP_TOKEN)
             .env("SLACK_API_URL", self.slack.url())
-            .env("ANNALIST_SOCKET_CONNECTIONS", "1");
+            .env("ANNALIST_SOCKET_CONNECTIONS", "1")
+            // The harness looks for the ticket and the token in every line.
+            .env("ANNALIST_LOG", "trace");
     }
 }
 
@@ -66,6 +69,68 @@ async fn an_acked_event_survives_a_kill_and_a_stop_closes_the_connection() {
     assert_eq!(side.received().await, FromClient::Close(Some(1000)));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_opens_a_connection_and_names_the_next_step() {
+    const BOT_TOKEN: &str = "xoxb-1-hidden";
+    let data = tempfile::tempdir().unwrap();
+    let slack = FakeSlack::start().await;
+    slack.set_workspace(BOT_TOKEN, FakeWorkspace::with_size(TEAM, 1, 0));
+    let mut socket = FakeSocket::start(&slack, 1).await;
+    let up = process::up(&FolderWithSocket { data: data.path(), slack: &slack }).await;
+    let mut side = socket.ready().await;
+    deliver(&mut side, 0).await;
+    let (address, metrics) = (up.address.to_string(), up.process.metrics_address().await.to_string());
+    let (folder, api) = (data.path().to_str().unwrap(), slack.url());
+    let args = ["doctor", "--json", "--data", folder, "--slack-api-url", &api];
+    let args = [&args[..], &["--listen", &address, "--metrics-listen", &metrics]].concat();
+    let doctor = async |app_token: &str| -> Value {
+        let variables = [("SLACK_APP_TOKEN", app_token), ("SLACK_BOT_TOKEN", BOT_TOKEN)];
+        let outcome = annalist_with(&args, &variables).await;
+        let checks: Vec<Value> =
+            outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let named = |name: &str| checks.iter().find(|check| check["check"] == name).unwrap().clone();
+        assert_eq!(named("signing-secret")["state"], "ok", "{outcome:?}");
+        assert_eq!(named("request-url")["state"], "skipped", "{outcome:?}");
+        named("socket")
+    };
+    let assert_check = |check: Value, state: &str, expected: &str| {
+        assert_eq!(check["state"], state, "{check}");
+        assert!(format!("{} {}", check["says"], check["next"]).contains(expected), "{check}");
+    };
+
+    for (connections, app_id, state, expected) in [
+        (2, "A0ANNALIST", "ok", "of the app A0ANNALIST is accepted; the process that runs has 1 connection"),
+        (5, "A0ANNALIST", "finding", "others have 3 connections"),
+        (2, "A0OTHER", "finding", "of the app A0ANNALIST, and the bot token of the app A0OTHER"),
+    ] {
+        socket.give_tickets(&slack, 1);
+        let bot = json!({ "ok": true, "bot": { "id": "B0BOT", "app_id": app_id } });
+        slack.plan_answers("bots.info", [SlackAnswer::json(&bot)]);
+        let (check, ()) = tokio::join!(doctor(APP_TOKEN), async {
+            let mut probed = socket.next().await;
+            probed.hello(connections).await;
+            assert_eq!(probed.received().await, FromClient::Close(Some(1000)));
+        });
+        assert_check(check, state, expected);
+    }
+    for (reason, expected) in
+        [("link_disabled", "your app > Socket Mode"), ("too_many_websockets", "--socket-connections")]
+    {
+        socket.give_tickets(&slack, 1);
+        let (check, _) = tokio::join!(doctor(APP_TOKEN), async {
+            let mut probed = socket.next().await;
+            probed.disconnect(reason).await;
+            probed.received().await
+        });
+        assert_check(check, "finding", expected);
+    }
+    slack.plan_answers("apps.connections.open", [refusal("invalid_auth")]);
+    assert_check(doctor(APP_TOKEN).await, "finding", "connections:write");
+    assert_check(doctor("xoxb-2-hidden").await, "finding", "it is a bot token");
+    deliver(&mut side, 60).await;
+    up.process.stop().await;
+}
+
 #[tokio::test]
 async fn a_wrong_app_level_token_is_refused_with_one_line() {
     let data = tempfile::tempdir().unwrap();
@@ -81,6 +146,11 @@ async fn a_wrong_app_level_token_is_refused_with_one_line() {
     ];
     annalist_with(&args, &[("SLACK_APP_TOKEN", "xoxb hidden")]).await.assert_refused(2, "SLACK_APP_TOKEN");
     annalist_with(&args, &[("SLACK_APP_TOKEN", "xoxb-0")]).await.assert_refused(2, "it is a bot token");
-    annalist_with(&args, &[]).await.assert_refused(2, "SLACK_APP_TOKEN");
+    for variable in ["SLACK_SIGNING_SECRET", "SLACK_APP_TOKEN"] {
+        annalist_with(&args, &[]).await.assert_refused(2, variable);
+    }
+    let on_lambda = [("SLACK_APP_TOKEN", APP_TOKEN), ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1")];
+    let function = run(&binaries().ingest, &[], &on_lambda).await;
+    function.assert_refused(2, "SLACK_APP_TOKEN does not work on Lambda");
     assert!(!data.exists(), "nothing is created before the settings are right");
 }

@@ -8,7 +8,7 @@ use ports::clock::SystemClock;
 use ports::workers::{DIRECTORY, WORKERS};
 use process::config::WaitArgs;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::backfill::BackfillMode;
+use process::config::backfill::HistorianArgs;
 use process::config::existence::ExistenceArgs;
 use process::config::responder::ResponderSettings;
 use slack_api::{ApiUrl, Tokens, WebApi};
@@ -25,7 +25,7 @@ async fn every_row_builds_the_worker_with_its_name_and_queue() {
         join: true,
         existence: ExistenceArgs::default(),
         downloads: file_downloader::DownloadSettings::default(),
-        backfill: BackfillMode::default(),
+        backfill: HistorianArgs::default(),
         responder: ResponderSettings::off(),
         waiting: WaitArgs::default(),
         search_index: None,

@@ -60,7 +60,7 @@ pub struct WorkSettings {
     /// How files are fetched.
     pub downloads: file_downloader::DownloadSettings,
     /// Which parts of Slack's history are read without a request.
-    pub backfill: BackfillMode,
+    pub backfill: HistorianArgs,
     /// How long jobs wait before they are quarantined.
     pub waiting: WaitArgs,
     /// Whether questions are answered, and how.
@@ -82,7 +82,7 @@ impl WorkSettings {
             join: !args.join.no_join,
             existence: args.existence,
             downloads: (&args.files).into(),
-            backfill: args.backfill.backfill,
+            backfill: args.backfill,
             waiting: args.waiting,
             responder,
             search_index: None,
@@ -162,7 +162,7 @@ impl Environment {
             joining: join.then(Joiner::new),
             instance: instance_id(),
             downloads,
-            backfill,
+            backfill: backfill.mode(backend),
             responder,
             search,
         }

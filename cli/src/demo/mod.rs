@@ -33,7 +33,7 @@ use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
-use process::config::backfill::BackfillMode;
+use process::config::backfill::{BackfillMode, HistorianArgs};
 use process::config::existence::ExistenceArgs;
 use process::config::responder::{ResponderMode, ResponderSettings};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
@@ -122,7 +122,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         ..file_downloader::DownloadSettings::default()
     };
     let existence = ExistenceArgs::default();
-    let backfill = BackfillMode::Off;
+    let backfill = HistorianArgs { backfill: Some(BackfillMode::Off) };
     let responder = ResponderSettings { mode: ResponderMode::On, ..ResponderSettings::off() };
     let work = WorkSettings {
         web: Arc::clone(&api),

@@ -10,10 +10,12 @@ use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
 use process::config::backend::{Backend, BackendArgs};
 use reader::files::{self, MissingFiles};
-use reader::find;
+use reader::{find, history};
+use rules::history::progress::HistoryProgress;
 use serde::Serialize;
 use serde_json::Value;
 use slack::ids::Ts;
+use workers::historian::RESTRICTED_ADVICE;
 use workers::quarantine;
 
 use super::waiting_status::{self, WaitingCheck, WaitingLine};
@@ -44,6 +46,9 @@ pub(crate) struct Status {
     pub(crate) idle: bool,
     /// The background queues that have jobs.
     pub(crate) busy: Vec<&'static str>,
+    /// How far the reading of each workspace's history is; left out if none has begun.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) history: Vec<HistoryLine>,
     /// The jobs that wait aside: an entry per workspace, queue and cause.
     pub(crate) waiting: Vec<WaitingLine>,
     /// Workspaces whose events wait because Slack does not answer the existence check; left out if empty.
@@ -52,6 +57,41 @@ pub(crate) struct Status {
     /// What the last sync found in the directory of each workspace; left out if no workspace is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) directory: Vec<Value>,
+}
+
+/// How far the reading of a workspace's history is.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct HistoryLine {
+    team_id: String,
+    mode: String,
+    state: &'static str,
+    channels: u64,
+    read: u64,
+    pub(crate) unreadable: u64,
+    since: Option<String>,
+    #[serde(skip)]
+    pub(crate) text: String,
+}
+
+impl From<&HistoryProgress> for HistoryLine {
+    fn from(progress: &HistoryProgress) -> Self {
+        let since = progress.since.as_ref().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
+        let refused = match progress.unreadable {
+            0 => String::new(),
+            count => format!("; Slack refuses to show {}", plain::counted(count, "channel", "channels")),
+        };
+        let advice = if progress.is_restricted { format!(". {RESTRICTED_ADVICE}") } else { String::new() };
+        Self {
+            team_id: progress.team.to_string(),
+            mode: progress.mode.clone(),
+            state: progress.state().as_str(),
+            channels: progress.channels,
+            read: progress.read,
+            unreadable: progress.unreadable,
+            since: since.map(|since| since.to_string()),
+            text: format!("{}{refused}{advice}", history::progress_line(progress)),
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -168,6 +208,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         idle,
         busy,
         existence_check: waiting_status::checks(&waiting),
+        history: history::progress(archive).await?.iter().map(HistoryLine::from).collect(),
         waiting: waiting_status::lines(&waiting, SystemClock.now()),
         directory: directory(archive).await?,
     })
@@ -220,6 +261,10 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "quarantined  {}", status.quarantined)?;
     writeln!(out, "gaps         {}", status.gaps)?;
+    for history in &status.history {
+        let team = if status.history.len() > 1 { format!("{}: ", history.team_id) } else { String::new() };
+        writeln!(out, "history      {team}{}", history.text)?;
+    }
     writeln!(out, "files        {}", file_counts(&status.files))?;
     waiting_status::print(&status.waiting, out)?;
     for advice in advice(status) {
@@ -380,6 +425,7 @@ mod tests {
             worker: "message-writer",
         };
         let status = Status {
+            history: Vec::new(),
             queues: vec![dead],
             quarantined: 3,
             gaps: 2,

@@ -94,7 +94,7 @@ pub(super) async fn bot_token(
             )));
         }
     }
-    let app = match &bot.bot {
+    let app = match &bot.bot_id {
         Some(bot) => app_of(&api, &checked, bot).await,
         None => None,
     };

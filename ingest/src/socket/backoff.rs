@@ -18,12 +18,13 @@ pub(super) struct ConnectBackoff {
 }
 
 impl ConnectBackoff {
-    /// The wait before the next attempt. `jitter` is between 0 and 1; it spreads the waits over their second half.
+    /// The wait before the next attempt, in addition to `at_least`: connections that Slack refuses together do not
+    /// return together. `jitter` is between 0 and 1; it spreads the waits over their second half.
     pub(super) fn next(&mut self, at_least: Duration, jitter: f64) -> Duration {
         let longest = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         let wait = longest.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0);
-        wait.max(at_least.min(LONGEST_PAUSE))
+        at_least.min(LONGEST_PAUSE) + wait
     }
 
     /// A connection was ready for a while.
@@ -41,8 +42,8 @@ mod tests {
         let mut backoff = ConnectBackoff::default();
         let waits: Vec<u64> = (0..8).map(|_| backoff.next(Duration::ZERO, 1.0).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(backoff.next(Duration::from_secs(90), 1.0).as_secs(), 90);
-        assert_eq!(backoff.next(Duration::MAX, 0.0), LONGEST_PAUSE);
+        assert_eq!(backoff.next(Duration::from_secs(90), 1.0).as_secs(), 150);
+        assert_eq!(backoff.next(Duration::MAX, 0.0), LONGEST_PAUSE + LONGEST / 2);
         backoff.reset();
         assert_eq!(backoff.next(Duration::ZERO, 0.0).as_millis(), 500);
         assert!((0..200).all(|_| backoff.next(Duration::ZERO, 0.7) <= LONGEST));

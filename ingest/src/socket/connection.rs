@@ -10,13 +10,13 @@ use ports::queue::job::MAX_EVENT_BYTES;
 use ports::queue::run::RunId;
 use slack::ids::Ts;
 use slack_api::ApiError;
-use slack_api::socket::{SocketConnection, SocketMessage};
+use slack_api::socket::{SocketApi, SocketConnection, SocketMessage};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 
 use super::SocketShared;
-use super::frame::{self, DisconnectReason, SocketFrame};
+use super::frame::{self, DisconnectReason, SocketFrame, SocketHello};
 use crate::events::SocketEvent;
 
 /// How long Slack may take to say hello.
@@ -41,9 +41,6 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The label of frames that wait for an ack and are no event.
 const IGNORED: &str = "ignored";
 
-/// The label of frames that Slack does not send.
-const UNREADABLE: &str = "unreadable";
-
 /// Slack's clock, as of its answer to the request for a ticket.
 #[derive(Debug, Clone)]
 pub(super) struct SlackClock {
@@ -62,23 +59,27 @@ impl SlackClock {
 
 /// Why a connection could not be opened, or ended.
 #[derive(Debug, Clone)]
-pub(super) struct ConnectionFailure {
+pub struct ConnectionFailure {
     /// What a person reads in the log and at `/readyz`.
-    pub(super) reason: String,
+    pub reason: String,
     /// A label for metrics.
     pub(super) label: &'static str,
-    pub(super) cause: FailureCause,
+    /// What the next attempt depends on.
+    pub cause: FailureCause,
 }
 
 /// What the next attempt depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum FailureCause {
+pub enum FailureCause {
     /// Slack refuses the token.
     Refused,
     /// Slack wants a pause.
     Pause(Duration),
+    /// Socket Mode is turned off for the app.
     LinkDisabled,
+    /// The app has as many connections as Slack allows.
     TooManyWebsockets,
+    /// Anything else, which may pass.
     Other,
 }
 
@@ -136,25 +137,44 @@ pub(super) struct ReadyConnection {
 
 /// Opens a connection and waits for its hello.
 pub(super) async fn open(shared: &SocketShared) -> Result<ReadyConnection, ConnectionFailure> {
-    let ticket = shared.mode.api.open().await.map_err(|error| ConnectionFailure::of_open(&error))?;
-    let answered = Instant::now();
-    let clock = ticket.given_at.clone().map(|given_at| SlackClock { given_at, answered });
-    let connected = shared.mode.api.connect(ticket, MAX_SOCKET_MESSAGE_BYTES).await;
-    let mut socket = connected.map_err(|error| ConnectionFailure::new("not_opened", error.to_string()))?;
-    let num_connections = timeout(HELLO_TIMEOUT, hello(&mut socket)).await;
-    let num_connections = num_connections
-        .map_err(|_| ConnectionFailure::new("not_opened", "Slack did not say hello in time"))??;
+    let (socket, clock, hello) = connect(&shared.mode.api).await?;
     let id = shared.next_id();
+    let num_connections = hello.num_connections;
     tracing::info!(connection = id, num_connections, "a connection to Slack is ready");
     shared.note_ready(id, clock.as_ref());
     Ok(ReadyConnection { id, socket, clock })
 }
 
-async fn hello(socket: &mut SocketConnection) -> Result<Option<u64>, ConnectionFailure> {
+/// Opens a connection, returns what Slack says about it, and closes it. Slack delivers again what it sends to this
+/// connection.
+///
+/// # Errors
+/// [`ConnectionFailure`] if it does not become ready.
+pub async fn check_socket(api: &SocketApi) -> Result<SocketHello, ConnectionFailure> {
+    let (socket, _, hello) = connect(api).await?;
+    socket.close().await;
+    Ok(hello)
+}
+
+async fn connect(
+    api: &SocketApi,
+) -> Result<(SocketConnection, Option<SlackClock>, SocketHello), ConnectionFailure> {
+    let ticket = api.open().await.map_err(|error| ConnectionFailure::of_open(&error))?;
+    let answered = Instant::now();
+    let clock = ticket.given_at.clone().map(|given_at| SlackClock { given_at, answered });
+    let connected = api.connect(ticket, MAX_SOCKET_MESSAGE_BYTES).await;
+    let mut socket = connected.map_err(|error| ConnectionFailure::new("not_opened", error.to_string()))?;
+    let hello = timeout(HELLO_TIMEOUT, hello(&mut socket)).await;
+    let hello =
+        hello.map_err(|_| ConnectionFailure::new("not_opened", "Slack did not say hello in time"))??;
+    Ok((socket, clock, hello))
+}
+
+async fn hello(socket: &mut SocketConnection) -> Result<SocketHello, ConnectionFailure> {
     loop {
         match socket.receive().await {
             Ok(SocketMessage::Text(text)) => match frame::read(&text) {
-                SocketFrame::Hello { num_connections } => return Ok(num_connections),
+                SocketFrame::Hello(hello) => return Ok(hello),
                 SocketFrame::Disconnect(reason) => return Err(ConnectionFailure::of_disconnect(reason)),
                 // Slack delivers it again, since it is not acked.
                 SocketFrame::Event { .. } | SocketFrame::Ignored { .. } | SocketFrame::Unreadable => {}
@@ -200,8 +220,10 @@ pub(super) async fn serve(
                 }
             }
             message = connection.socket.receive(), if has_room => {
-                silent_since = Instant::now();
-                shared.presence().note_frame(connection.id, silent_since);
+                if message.is_ok() {
+                    silent_since = Instant::now();
+                    shared.presence().note_frame(connection.id);
+                }
                 match message {
                     Ok(SocketMessage::Text(text)) => {
                         match handle(&shared, &connection, &mut in_flight, &text) {
@@ -279,18 +301,15 @@ fn handle(
     text: &str,
 ) -> Option<DisconnectReason> {
     match frame::read(text) {
-        SocketFrame::Hello { .. } => {}
+        SocketFrame::Hello(_) => {}
         SocketFrame::Disconnect(reason) => return Some(reason),
         SocketFrame::Ignored { envelope_id } => {
             counter!(SOCKET_ENVELOPES, "outcome" => IGNORED).increment(1);
             in_flight.spawn(async move { Some(frame::ack(&envelope_id)) });
         }
-        SocketFrame::Unreadable => {
-            counter!(SOCKET_ENVELOPES, "outcome" => UNREADABLE).increment(1);
-            shared.note_unreadable();
-        }
+        SocketFrame::Unreadable => shared.note_unreadable(),
         SocketFrame::Event { envelope_id, payload, retry_attempt, retry_reason } => {
-            let run: Option<RunId> = shared.presence().run().cloned();
+            let run: Option<RunId> = shared.presence().run(connection.id).cloned();
             let event = SocketEvent {
                 body: Bytes::copy_from_slice(payload.as_bytes()),
                 run,

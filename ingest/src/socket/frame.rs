@@ -11,10 +11,8 @@ use slack::envelope::text_or_none;
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SocketFrame<'a> {
-    /// The connection is ready. Slack says how many connections the app has.
-    Hello {
-        num_connections: Option<u64>,
-    },
+    /// The connection is ready.
+    Hello(SocketHello),
     /// An event. The payload has the bytes that Slack sent.
     Event {
         envelope_id: String,
@@ -29,6 +27,15 @@ pub(super) enum SocketFrame<'a> {
     Disconnect(DisconnectReason),
     /// Not a frame of Slack.
     Unreadable,
+}
+
+/// What Slack says about a connection that is ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SocketHello {
+    /// The app of the token.
+    pub app_id: Option<String>,
+    /// The connections of the app, this one included.
+    pub num_connections: Option<u64>,
 }
 
 /// Why Slack wants to end a connection.
@@ -56,6 +63,9 @@ impl DisconnectReason {
 /// The maximum length of an envelope id: Slack's are UUIDs. The ack repeats it.
 const MAX_ENVELOPE_ID_BYTES: usize = 256;
 
+/// The maximum length of an app's id: Slack's have 11 characters. People read it.
+const MAX_APP_ID_BYTES: usize = 32;
+
 #[derive(Default, Deserialize)]
 struct FrameFields<'a> {
     #[serde(borrow, rename = "type", default, deserialize_with = "text_or_none")]
@@ -71,7 +81,15 @@ struct FrameFields<'a> {
     #[serde(borrow, default)]
     num_connections: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    connection_info: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     payload: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ConnectionInfo<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    app_id: Option<Cow<'a, str>>,
 }
 
 /// Reads a frame.
@@ -84,7 +102,10 @@ pub(super) fn read(text: &str) -> SocketFrame<'_> {
     let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<u64>().ok());
     match fields.kind.as_deref() {
         Some("hello") => {
-            return SocketFrame::Hello { num_connections: number(fields.num_connections) };
+            return SocketFrame::Hello(SocketHello {
+                app_id: fields.connection_info.and_then(app_id),
+                num_connections: number(fields.num_connections),
+            });
         }
         Some("disconnect") => {
             return SocketFrame::Disconnect(match fields.reason.as_deref() {
@@ -108,6 +129,18 @@ pub(super) fn read(text: &str) -> SocketFrame<'_> {
         },
         (_, _) => SocketFrame::Ignored { envelope_id },
     }
+}
+
+fn app_id(connection_info: &RawValue) -> Option<String> {
+    // A list would also be read as the fields.
+    let text = Some(connection_info.get()).filter(|text| text.starts_with('{'))?;
+    let info: ConnectionInfo<'_> = serde_json::from_str(text).ok()?;
+    let is_id = |id: &str| {
+        id.len() <= MAX_APP_ID_BYTES
+            && id.starts_with('A')
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    info.app_id.filter(|id| is_id(id)).map(Cow::into_owned)
 }
 
 /// The frame that acknowledges an envelope.
@@ -139,9 +172,18 @@ mod tests {
     fn each_frame_is_read_as_what_it_is() {
         use DisconnectReason::{LinkDisabled, Refresh, TooManyWebsockets};
         let ignored = || SocketFrame::Ignored { envelope_id: "e".to_owned() };
+        let hello = |app_id: Option<&str>, num_connections| {
+            SocketFrame::Hello(SocketHello { app_id: app_id.map(str::to_owned), num_connections })
+        };
         for (text, expected) in [
-            (r#"{"type":"hello","num_connections":2}"#, SocketFrame::Hello { num_connections: Some(2) }),
-            (r#"{"type":"hello","num_connections":"2"}"#, SocketFrame::Hello { num_connections: None }),
+            (
+                r#"{"type":"hello","num_connections":2,"connection_info":{"app_id":"A0ANNALIST"}}"#,
+                hello(Some("A0ANNALIST"), Some(2)),
+            ),
+            (r#"{"type":"hello","num_connections":"2","connection_info":["A0ANNALIST"]}"#, hello(None, None)),
+            (r#"{"type":"hello","num_connections":-1,"connection_info":{"app_id":7}}"#, hello(None, None)),
+            (r#"{"type":"hello","connection_info":{"app_id":"A\n0"}}"#, hello(None, None)),
+            (r#"{"type":"hello","num_connections":null,"connection_info":null}"#, hello(None, None)),
             (r#"{"type":"disconnect","reason":"warning"}"#, SocketFrame::Disconnect(Refresh("warning"))),
             (
                 r#"{"type":"disconnect","reason":"refresh_requested","debug_info":{}}"#,

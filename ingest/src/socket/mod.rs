@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use metrics::{counter, gauge};
-use ports::metrics::{SOCKET_CONNECTIONS, SOCKET_DISCONNECTS};
+use ports::metrics::{SOCKET_CONNECTIONS, SOCKET_DISCONNECTS, SOCKET_ENVELOPES};
 use ports::queue::route::run_message;
 use ports::queue::run::RunId;
 use process::config::ConfigError;
@@ -30,7 +30,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::backoff::ConnectBackoff;
-use self::connection::{ConnectionFailure, FailureCause, Leaving, ReadyConnection, SlackClock};
+pub use self::connection::{ConnectionFailure, FailureCause, check_socket};
+use self::connection::{Leaving, ReadyConnection, SlackClock};
+pub use self::frame::SocketHello;
 pub(crate) use self::presence::Presence;
 use crate::events::Endpoint;
 use crate::throttle::LogThrottle;
@@ -47,6 +49,9 @@ const TURNED_OFF_WAIT: Duration = Duration::from_secs(60);
 
 /// The minimum wait after Slack said that the app has too many connections.
 const TOO_MANY_WAIT: Duration = Duration::from_secs(30);
+
+/// The label of frames that Slack does not send.
+const UNREADABLE: &str = "unreadable";
 
 /// How long Slack may take to name the workspaces of the tokens.
 const TEAMS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -81,13 +86,14 @@ impl SocketShared {
     }
 
     fn note_unreadable(&self) {
+        counter!(SOCKET_ENVELOPES, "outcome" => UNREADABLE).increment(1);
         if let Some(left_out) = self.unreadable.permit_line(self.endpoint.ingest.clock.now()) {
             tracing::warn!(left_out, "a frame of the socket cannot be read: it is not acked");
         }
     }
 
     fn note_ready(&self, id: u64, clock: Option<&SlackClock>) {
-        let begun = self.with_presence(|presence| presence.hello(id, Instant::now()));
+        let begun = self.with_presence(|presence| presence.hello(id));
         self.announce(begun, clock);
     }
 
@@ -95,7 +101,7 @@ impl SocketShared {
         let begun = self.with_presence(|presence| {
             if failure.is_none() {
                 // It is read until now.
-                presence.note_frame(id, Instant::now());
+                presence.note_frame(id);
             }
             presence.ended(id)
         });

@@ -18,6 +18,8 @@ use tokio::time::timeout;
 use super::*;
 use crate::{SocketMode, serve_with_socket};
 
+mod faults;
+
 /// How long anything may take, on a machine that is busy compiling.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -31,14 +33,18 @@ struct SocketFixture {
 }
 
 impl SocketFixture {
+    /// One connection, and no signing secret.
     async fn start(behaviour: Behaviour, tickets: usize) -> Self {
+        let IngestFixture { queue, ingest, .. } = IngestFixture::new(behaviour);
+        Self::start_with(queue, Ingest { secrets: None, ..ingest }, 1, tickets).await
+    }
+
+    async fn start_with(queue: Arc<TestQueue>, ingest: Ingest, connections: u8, tickets: usize) -> Self {
         let slack = FakeSlack::start().await;
         slack.set_clock(NOW_S);
         let socket = FakeSocket::start(&slack, tickets).await;
-        let IngestFixture { queue, ingest, .. } = IngestFixture::new(behaviour);
-        let ingest = Ingest { secrets: None, ..ingest };
         let api = SocketApi::new(slack.url().parse().unwrap(), AppToken::parse(APP_TOKEN).unwrap());
-        let mode = SocketMode { api, web: None, connections: NonZeroU8::MIN };
+        let mode = SocketMode { api, web: None, connections: NonZeroU8::new(connections).unwrap() };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -50,9 +56,26 @@ impl SocketFixture {
 
     /// The status and the body of a request without a signature.
     async fn request(&self, head: &str) -> String {
+        self.exchange(&format!(
+            "{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+        ))
+        .await
+    }
+
+    /// The answer to a request of Slack with this body.
+    async fn post(&self, body: &str) -> String {
+        let signature = secrets("current").sign(NOW_S, body.as_bytes());
+        let (path, length) = (EVENTS_PATH, body.len());
+        self.exchange(&format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n{TIMESTAMP}: {NOW_S}\r\n{SIGNATURE}: {signature}\r\n\r\n{body}"
+        ))
+        .await
+    }
+
+    async fn exchange(&self, request: &str) -> String {
         use tokio::io::AsyncReadExt;
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
@@ -75,7 +98,7 @@ fn ack(id: &str) -> FromClient {
 fn message(second: u32) -> String {
     MESSAGE
         .replace("Ev1", &format!("Ev{second}"))
-        .replace("1700000000.000100", &format!("17000000{second:02}.000100"))
+        .replace("1700000000.000100", &format!("{}.000100", 1_700_000_000 + second))
 }
 
 /// An envelope that is stored by nothing. Its ack shows that the client has read everything before it.

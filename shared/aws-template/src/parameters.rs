@@ -160,7 +160,7 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
         json!({
             "Type": "String",
             "Default": "gaps",
-            "AllowedValues": ["gaps", "off"],
+            "AllowedValues": ["gaps", "all", "off"],
             "Description": "Which part of Slack's history is read automatically: messages missed in gaps, or nothing",
         }),
     );

@@ -81,8 +81,8 @@ pub struct BotIdentity {
     pub team_name: Option<String>,
     /// The name of the app's user there.
     pub user: Option<String>,
-    /// The app's bot there.
-    pub bot: Option<String>,
+    /// The id of the app's bot there.
+    pub bot_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -156,7 +156,7 @@ pub(super) fn bot_identity(reply: &ApiReply) -> Result<BotIdentity, ApiError> {
         team,
         team_name: text(identity.team),
         user: text(identity.user),
-        bot: text(identity.bot_id),
+        bot_id: text(identity.bot_id),
     })
 }
 

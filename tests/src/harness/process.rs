@@ -188,6 +188,10 @@ impl Process {
         if !command.as_std().get_envs().any(|(name, _)| name == "ANNALIST_LOG") {
             command.env("ANNALIST_LOG", "info");
         }
+        // Otherwise history would bring what tests expect from events.
+        if !command.as_std().get_envs().any(|(name, _)| name == "ANNALIST_BACKFILL") {
+            command.env("ANNALIST_BACKFILL", "gaps");
+        }
         let mut child = command
             .env("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")
             .stdin(Stdio::null())

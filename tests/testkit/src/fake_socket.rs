@@ -17,6 +17,9 @@ use crate::fake_slack::FakeSlack;
 /// The app-level token of tests.
 pub const APP_TOKEN: &str = "xapp-1-A0ANNALIST-1-secret";
 
+/// The app of that token.
+pub const APP_ID: &str = "A0ANNALIST";
+
 /// The part of an address that no program may show.
 pub const TICKET: &str = "socket-ticket-of-a-test";
 
@@ -90,7 +93,7 @@ impl FakeSocket {
     /// If no client opens one.
     pub async fn ready(&mut self) -> SlackSide {
         let mut side = self.next().await;
-        side.send(&json!({ "type": "hello", "num_connections": 1 })).await;
+        side.hello(1).await;
         side
     }
 
@@ -101,6 +104,35 @@ impl FakeSocket {
 }
 
 impl SlackSide {
+    /// Says that the connection is ready, and how many connections the app has.
+    ///
+    /// # Panics
+    /// If the connection is closed.
+    pub async fn hello(&mut self, num_connections: u64) {
+        self.send(&json!({ "type": "hello", "num_connections": num_connections,
+            "connection_info": { "app_id": APP_ID }, "debug_info": { "approximate_connection_time": 18_060 } }))
+            .await;
+    }
+
+    /// Sends a frame that Slack does not use.
+    ///
+    /// # Panics
+    /// If the connection is closed.
+    pub async fn send_binary(&mut self, bytes: &'static [u8]) {
+        self.0.send(Message::binary(bytes)).await.expect("the client is connected");
+    }
+
+    /// Answers the next ping of the client.
+    ///
+    /// # Panics
+    /// If another frame arrives, or none.
+    pub async fn answer_ping(&mut self) {
+        let ping = timeout(DEADLINE, self.0.next()).await.expect("the client sends a ping");
+        assert!(matches!(ping, Some(Ok(Message::Ping(_)))), "{ping:?}");
+        // The pong was queued when the ping was read.
+        self.0.flush().await.expect("the client is connected");
+    }
+
     /// Sends a frame.
     ///
     /// # Panics

@@ -6,8 +6,9 @@ use std::iter::successors;
 use ports::archive::{Archive, ArchiveError};
 use reader::channels::{ChannelList, ChannelOrder};
 use reader::joined::ChannelOfTeam;
-use reader::{directory, find};
+use reader::{directory, find, history};
 use rules::channel::index::bare_name;
+use rules::history::progress::HistoryState;
 use slack::ids::ChannelId;
 
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
@@ -46,5 +47,7 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
         let ids = successors(Some(&channel.location.channel), |id| previous_ids.get(*id));
         channel.parts = ids.map(locations).collect();
     }
-    Ok(ChannelMenu { channels, ..ChannelMenu::new(workspaces) })
+    let mut reading = history::progress(archive).await?;
+    reading.retain(|progress| progress.state() == HistoryState::Reading);
+    Ok(ChannelMenu { channels, reading, ..ChannelMenu::new(workspaces) })
 }

@@ -1,7 +1,8 @@
 //! The layout of every page: head, navigation, panes.
 
 use maud::{DOCTYPE, Markup, html};
-use reader::plain;
+use reader::{history, plain};
+use rules::history::progress::HistoryProgress;
 
 use super::MAX_NAME_CHARS;
 use super::sidebar::{self, ChannelMenu};
@@ -65,11 +66,28 @@ pub fn page(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
             }
             div class={ "panes " (shows) @if frame.side_pane.is_some() { " has-beside" } } {
                 nav class="channels" aria-label="Channels" { (sidebar::menu(frame.menu, links)) }
-                main id="main" tabindex="-1" { (frame.main) }
+                main id="main" tabindex="-1" { (reading(frame.menu)) (frame.main) }
                 @if let Some(side_pane) = &frame.side_pane { aside aria-label="Thread" { (side_pane) } }
             }
         },
     )
+}
+
+/// Renders how far the reading of Slack's history is, while it goes on.
+fn reading(menu: &ChannelMenu) -> Markup {
+    let sum = |count: fn(&HistoryProgress) -> u64| menu.reading.iter().map(count).sum();
+    let Some(first) = menu.reading.first() else { return Markup::default() };
+    let together = HistoryProgress {
+        channels: sum(|progress| progress.channels),
+        read: sum(|progress| progress.read),
+        since: menu.reading.iter().filter_map(|progress| progress.since.clone()).min(),
+        ..first.clone()
+    };
+    html! {
+        p id="history-progress" class="hint" role="status" data-read=(together.read) data-channels=(together.channels) {
+            (history::progress_line(&together))
+        }
+    }
 }
 
 /// Renders the search form, if the site has a search.

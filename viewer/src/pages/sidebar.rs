@@ -7,6 +7,7 @@ use reader::joined::ChannelOfTeam;
 use reader::names::is_visible;
 use reader::numbers::grouped;
 use reader::plain;
+use rules::history::progress::HistoryProgress;
 use slack::ids::TeamId;
 
 use super::MAX_NAME_CHARS;
@@ -43,6 +44,8 @@ pub struct ChannelMenu {
     pub filter: String,
     /// Whether there are more messages than were counted, because the search index is behind.
     pub is_counting: bool,
+    /// The workspaces whose history is being read.
+    pub reading: Vec<HistoryProgress>,
 }
 
 impl ChannelMenu {

@@ -132,6 +132,11 @@ impl HistoryCalls {
         self.made.load(Ordering::Relaxed)
     }
 
+    /// Whether it was detected that Slack restricts this app to a few messages a minute.
+    pub fn is_restricted(&self) -> bool {
+        *self.restricted.borrow()
+    }
+
     /// Waits until it is detected that Slack restricts this app to a few messages a minute.
     pub async fn became_restricted(&self) {
         // An error would mean that the sender was dropped, but `self` owns it.

@@ -6,7 +6,8 @@
 //! * [`reconcile`] compares messages with the archive before they are stored.
 //! * [`plan`] selects the spans to read, given the stored ones; [`run`] records whether the last backfill
 //!   ended.
-//! * [`worker`] is the worker: it reads spans as jobs, and searches for gaps to fill.
+//! * [`worker`] is the worker: it reads spans as jobs, and searches for gaps to fill; [`fill`] reads everything
+//!   that Slack still shows.
 //! * [`error`] determines the consequence of an error.
 //!
 //! History needs no existence check: it is Slack's own answer. It is read only for archived channels, it
@@ -14,6 +15,7 @@
 
 pub mod calls;
 pub mod error;
+mod fill;
 pub mod page;
 pub mod plan;
 mod reconcile;

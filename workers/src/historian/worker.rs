@@ -12,40 +12,53 @@ use rules::filled::{self, UnreadableBefore};
 use rules::history::job::SpanJob;
 use rules::interval::Interval;
 use rules::public_mark::MarkState;
+use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
 use tokio::time::Instant;
 
 use super::calls::{HistoryCalls, PausePolicy};
 use super::error::{Consequence, HistoryError};
+use super::fill::Looks;
 use super::page::{ChannelReader, ReadCounts, ThreadChoice};
 use super::span::{PageBudget, PlannedSpan, SpanEnd};
 use crate::runtime::{Batch, DecodedPayload, JobOutcome, JobRetry, Ports, Worker};
 
 /// The limit of one job: then other spans of the workspace get their turn, so that a short one does not wait
 /// for a long one.
-const PAGES: u32 = 20;
-const READING_TIME: Duration = Duration::from_secs(60);
+pub(super) const PAGES: u32 = 20;
+pub(super) const READING_TIME: Duration = Duration::from_secs(60);
 
 /// Roots this long before a gap may have replies in it.
-const LOOK_BACK_MICROS: i64 = 30 * 86_400 * 1_000_000;
+pub(super) const LOOK_BACK_MICROS: i64 = 30 * 86_400 * 1_000_000;
 
 /// The poll interval for gaps. A gap is filled within minutes of its end.
-const POLL_INTERVAL: Duration = Duration::from_secs(300);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(300);
+
+/// The poll interval if everything is read: new channels, and events after a pause, are noticed within seconds. A
+/// poll reads two small partitions of each workspace.
+const FILL_POLL_INTERVAL: Duration = Duration::from_secs(15);
+
+/// The first poll for gaps: queued jobs come first, including those that end a downtime.
+const FIRST_GAP_POLL: Duration = Duration::from_secs(30);
+
+/// The first poll if everything is read: the archive begins with what Slack still shows.
+const FIRST_FILL_POLL: Duration = Duration::from_secs(2);
 
 /// Spans sent after one poll; the next poll sends the rest.
 const MAX_SPANS: usize = 1_000;
 
 /// Reads spans of Slack's history.
 pub struct Historian {
-    ports: Ports,
-    web: Arc<WebApi>,
-    mode: BackfillMode,
+    pub(super) ports: Ports,
+    pub(super) web: Arc<WebApi>,
+    pub(super) mode: BackfillMode,
+    pub(super) looks: Looks,
 }
 
 impl Historian {
     /// A historian that reads this Slack.
     pub fn new(ports: Ports, web: Arc<WebApi>, mode: BackfillMode) -> Self {
-        Self { ports, web, mode }
+        Self { ports, web, mode, looks: Looks::default() }
     }
 
     async fn read(&self, job: &SpanJob) -> JobOutcome {
@@ -114,7 +127,7 @@ impl Historian {
         Ok(filled::unreadables(&rows).iter().any(is_later))
     }
 
-    async fn send(&self, jobs: Vec<Outgoing>) -> Result<(), HistoryError> {
+    pub(super) async fn send(&self, jobs: Vec<Outgoing>) -> Result<(), HistoryError> {
         Ok(self.ports.queue.send(jobs).await.into_iter().collect::<Result<(), _>>()?)
     }
 
@@ -132,21 +145,27 @@ impl Historian {
                     continue;
                 }
             };
-            let spans = gaps::unread_spans(&*self.ports.archive, &team, &now, MAX_SPANS).await?;
-            let job = |span: gaps::UnreadSpan| SpanJob {
-                team: team.clone(),
-                channel: span.channel,
-                from: span.from,
-                to: span.to,
-                why: span.reason.as_str().to_owned(),
-                page: 0,
-                looked: Some(now.clone()),
-            };
-            let jobs: Vec<Outgoing> = spans.into_iter().map(|span| job(span).outgoing()).collect();
-            if !jobs.is_empty() {
-                tracing::info!(%team, spans = jobs.len(), "gaps are filled from history");
-                self.send(jobs).await?;
-            }
+            self.send_spans_of(&team, &now).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the spans that fill the ended gaps of a workspace, at `now` by Slack's clock.
+    pub(super) async fn send_spans_of(&self, team: &TeamId, now: &Ts) -> Result<(), HistoryError> {
+        let spans = gaps::unread_spans(&*self.ports.archive, team, now, MAX_SPANS).await?;
+        let job = |span: gaps::UnreadSpan| SpanJob {
+            team: team.clone(),
+            channel: span.channel,
+            from: span.from,
+            to: span.to,
+            why: span.reason.as_str().to_owned(),
+            page: 0,
+            looked: Some(now.clone()),
+        };
+        let jobs: Vec<Outgoing> = spans.into_iter().map(|span| job(span).outgoing()).collect();
+        if !jobs.is_empty() {
+            tracing::info!(%team, spans = jobs.len(), "gaps are filled from history");
+            self.send(jobs).await?;
         }
         Ok(())
     }
@@ -163,11 +182,28 @@ impl Worker for Historian {
     }
 
     fn poll_interval(&self) -> Option<Duration> {
-        (self.mode == BackfillMode::Gaps && self.web.has_tokens()).then_some(POLL_INTERVAL)
+        let interval = match self.mode {
+            BackfillMode::All => FILL_POLL_INTERVAL,
+            BackfillMode::Gaps => POLL_INTERVAL,
+            BackfillMode::Off => return None,
+        };
+        self.web.has_tokens().then_some(interval)
+    }
+
+    fn first_poll_delay(&self) -> Duration {
+        match self.mode {
+            BackfillMode::All => FIRST_FILL_POLL,
+            BackfillMode::Gaps | BackfillMode::Off => FIRST_GAP_POLL,
+        }
     }
 
     async fn poll(&self) {
-        if let Err(error) = self.send_spans().await {
+        let sent = match self.mode {
+            BackfillMode::All => self.begin_fills().await,
+            BackfillMode::Gaps => self.send_spans().await,
+            BackfillMode::Off => Ok(()),
+        };
+        if let Err(error) = sent {
             tracing::warn!(%error, "the search for gaps failed; the next one runs in some minutes");
         }
     }
@@ -176,6 +212,8 @@ impl Worker for Historian {
         for job in batch.jobs() {
             if let DecodedPayload::Backfill(span) = &job.payload {
                 job.settle(self.read(span).await);
+            } else if let DecodedPayload::Fill(fill) = &job.payload {
+                job.settle(self.fill(fill).await);
             } else {
                 job.refuse_payload();
             }

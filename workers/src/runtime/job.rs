@@ -11,7 +11,7 @@ use rules::figures::rollup::DayJob;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
 use rules::gap::run::{self, RunSpan};
-use rules::history::job::SpanJob;
+use rules::history::job::{FillJob, SpanJob};
 use rules::question::QuestionId;
 use rules::question::job::{QuestionJob, ReplyJob};
 use rules::{Change, SlackEvent, gap};
@@ -54,6 +54,8 @@ pub enum DecodedPayload<'j> {
     },
     /// A span of Slack's history to read.
     Backfill(SpanJob),
+    /// A turn of reading a workspace's history.
+    Fill(FillJob),
     /// A channel's day to count.
     Stats(DayJob),
     /// A question to answer.
@@ -91,6 +93,7 @@ impl<'j> DecodedPayload<'j> {
                 Self::Run { team, run, span }
             }
             Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
+            Payload::Fill(raw) => Self::Fill(FillJob::decode(raw)?),
             Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
             Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
             Payload::Reply(raw) => Self::Reply(ReplyJob::decode(raw)?),
@@ -108,6 +111,7 @@ impl<'j> DecodedPayload<'j> {
             Self::Refused { .. } => "a time of refused requests",
             Self::Run { .. } => "a run of ingest",
             Self::Backfill(_) => "a span of history",
+            Self::Fill(_) => "the history of a workspace",
             Self::Stats(_) => "a day to count",
             Self::Question(_) => "a question",
             Self::Reply(_) => "an answer",
@@ -154,6 +158,7 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
         Payload::Refused(_)
         | Payload::Run(_)
         | Payload::Backfill(_)
+        | Payload::Fill(_)
         | Payload::Stats(_)
         | Payload::Wake(_) => Some(Vec::new()),
     }

@@ -53,6 +53,7 @@ pub(super) fn read(delivery: &Delivery) -> Option<Option<Wake>> {
         | Payload::Refused(_)
         | Payload::Run(_)
         | Payload::Backfill(_)
+        | Payload::Fill(_)
         | Payload::Stats(_)
         | Payload::Question(_)
         | Payload::Reply(_) => None,

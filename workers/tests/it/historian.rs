@@ -2,6 +2,7 @@
 
 mod closing;
 mod errors;
+mod fill;
 mod pace;
 mod reconcile;
 

@@ -26,8 +26,8 @@ const LONGEST_SILENCE_S: i64 = 7 * 24 * 3_600;
 
 /// The page where the Request URL is set and where Slack shows whether it could deliver.
 const EVENT_SUBSCRIPTIONS: &str = "look at api.slack.com/apps > your app > Event Subscriptions: Enable Events is on, the \
-                                   Request URL is Verified (otherwise press Retry, or verify it under App Manifest), and the \
-                                   bot events are those of `annalist manifest`; then write something in a channel that \
+                                   Request URL is Verified (otherwise press Retry, or verify it under App Manifest) unless \
+                                   Socket Mode is on, and the bot events are those of `annalist manifest`; then write something in a channel that \
                                    the app is in";
 
 pub(super) fn checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
@@ -36,7 +36,7 @@ pub(super) fn checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
     let mut checks = vec![
         ingest(facts, &facts.ingest),
         refused(&facts.ingest, last_refused, now_s, &facts.backend_flag),
-        request_url(&facts.request_url),
+        request_url(&facts.request_url, facts.socket.has_token()),
     ];
     let backend_flag = &facts.backend_flag;
     let join = match &facts.archive {
@@ -139,8 +139,11 @@ fn requests(number: u64) -> String {
     format!("{} refused", plain::counted(number, "request was", "requests were"))
 }
 
-fn request_url(request_url: &RequestUrl) -> DoctorCheck {
+fn request_url(request_url: &RequestUrl, has_app_token: bool) -> DoctorCheck {
     match request_url {
+        RequestUrl::NotGiven | RequestUrl::NoSecret if has_app_token => {
+            DoctorCheck::skipped(REQUEST_URL, "Slack needs none: events come over Socket Mode")
+        }
         RequestUrl::NotGiven => DoctorCheck::skipped(
             REQUEST_URL,
             format!("give --url https://YOUR-HOST{EVENTS_PATH} to test the path that Slack uses"),
@@ -331,21 +334,22 @@ mod tests {
         ] {
             let asked =
                 RequestUrl::Probed { url: "https://a.example/slack/events".into(), answer: Err(failure) };
-            assert_check(&request_url(&asked), CheckState::Finding, expected);
+            assert_check(&request_url(&asked, false), CheckState::Finding, expected);
         }
         let took = Ok(Duration::from_millis(40));
         let asked = RequestUrl::Probed { url: "https://a.example/".into(), answer: took };
-        assert_check(&request_url(&asked), CheckState::Ok, "40 ms");
-        assert_check(&request_url(&RequestUrl::NotGiven), CheckState::Skipped, "--url");
-        assert_check(&request_url(&RequestUrl::NoSecret), CheckState::Skipped, "signing secret");
+        assert_check(&request_url(&asked, true), CheckState::Ok, "40 ms");
+        assert_check(&request_url(&RequestUrl::NotGiven, false), CheckState::Skipped, "--url");
+        assert_check(&request_url(&RequestUrl::NoSecret, false), CheckState::Skipped, "signing secret");
+        assert_check(&request_url(&RequestUrl::NoSecret, true), CheckState::Skipped, "Socket Mode");
     }
 
     #[test]
     fn refused_requests_are_a_finding_if_recent_or_signed_with_another_secret() {
         const NOW_S: i64 = 1_700_000_000;
         let check_for = |counts, last_s: Option<i64>| {
-            let ingest =
-                IngestFacts { address: ([127, 0, 0, 1], 3000).into(), ready: Ok(()), refused: counts };
+            let address = ([127, 0, 0, 1], 3000).into();
+            let ingest = IngestFacts { address, ready: Ok(()), refused: counts, connections: None };
             let ts = |second: i64| Ts::parse(&format!("{second}.000000")).unwrap();
             let gap = last_s.map(|last_s| Gap {
                 from: ts(last_s - 60),

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use embedded::condition::{FolderCondition, Integrity};
+use ingest::{ConnectionFailure, SocketHello};
 use ports::clock::Clock;
 use process::config::backend::BackendKind;
+use process::config::socket::socket_api;
 use process::config::{DEFAULT_METRICS_LISTEN, SettingsFacts, settings_facts};
 use rules::gap::projection::Gap;
 use slack::ids::TeamId;
@@ -30,6 +32,7 @@ pub(super) struct Facts {
     pub(super) settings: SettingsFacts,
     /// The signing secret, if one is set, or why it cannot be used.
     pub(super) secret: Result<Option<Secret>, String>,
+    pub(super) socket: SocketFacts,
     pub(super) slack: SlackFacts,
     pub(super) responder: ResponderFacts,
     pub(super) ingest: IngestFacts,
@@ -53,6 +56,22 @@ pub(super) struct Secret {
     pub(super) count: usize,
     /// The number of secrets that do not have the format of Slack's secrets.
     pub(super) odd: usize,
+}
+
+/// What Slack says to a connection of Socket Mode.
+pub(super) enum SocketFacts {
+    /// There is no app-level token.
+    NoToken,
+    /// A setting cannot be used.
+    Unusable(String),
+    Asked(Result<SocketHello, ConnectionFailure>),
+}
+
+impl SocketFacts {
+    /// Returns whether there is an app-level token, usable or not.
+    pub(super) fn has_token(&self) -> bool {
+        !matches!(self, Self::NoToken)
+    }
 }
 
 /// The facts from Slack.
@@ -90,6 +109,8 @@ pub(super) struct TokenFacts {
     pub(super) answer: Result<BotIdentity, ApiError>,
     pub(super) scopes: Option<BTreeSet<String>>,
     pub(super) times: Option<ClockComparison>,
+    /// The app, if Slack was asked for it and named one.
+    pub(super) app_id: Option<String>,
     /// The public channels, if the token could list them.
     pub(super) channels: Option<Result<ChannelCounts, ApiError>>,
 }
@@ -99,10 +120,10 @@ impl TokenFacts {
     /// Returns an accepted token with these scopes.
     pub(super) fn accepted(scopes: &[&str]) -> Self {
         let (team_name, user) = (Some("Acme".to_owned()), Some("annalist".to_owned()));
-        let bot = BotIdentity { team: TeamId::parse("T1").unwrap(), team_name, user, bot: None };
+        let bot = BotIdentity { team: TeamId::parse("T1").unwrap(), team_name, user, bot_id: None };
         let scopes = Some(scopes.iter().map(|scope| (*scope).to_owned()).collect());
         let kind = TokenKind::Bot;
-        Self { given_for: None, kind, answer: Ok(bot), scopes, times: None, channels: None }
+        Self { given_for: None, kind, answer: Ok(bot), scopes, times: None, app_id: None, channels: None }
     }
 }
 
@@ -121,6 +142,8 @@ pub(super) struct IngestFacts {
     pub(super) ready: Result<(), ProbeFailure>,
     /// Requests that the process has refused since its start, if its metrics are available.
     pub(super) refused: Result<RefusedCounts, ProbeFailure>,
+    /// The connections of Socket Mode that the process has now, if its metrics are available.
+    pub(super) connections: Option<u64>,
 }
 
 /// Counts of refused requests by reason. Requests without a signature are not counted, because any client can
@@ -198,13 +221,20 @@ pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
         let ingest = local_facts::ingest(args.listen.listen, metrics).await;
         (ingest, local_facts::request_url(args.url.as_deref(), signed_with, clock).await)
     };
-    let (slack, (ingest, request_url), archive) =
-        tokio::join!(slack_facts::gather(&args.slack, clock), own, archive_facts::gather(&args.backend),);
+    let socket_api = socket_api(&args.slack);
+    let names_app = matches!(socket_api, Ok(Some(_)));
+    let (socket, slack, (ingest, request_url), archive) = tokio::join!(
+        slack_facts::socket(socket_api),
+        slack_facts::gather(&args.slack, names_app, clock),
+        own,
+        archive_facts::gather(&args.backend),
+    );
     Facts {
         backend_flag: args.backend.selecting_flag(),
         on_aws: args.backend.backend == BackendKind::Aws,
         settings: settings_facts(),
         secret,
+        socket,
         slack,
         responder: local_facts::responder(&args.responder).await,
         ingest,

@@ -20,6 +20,7 @@ const QUARANTINE: &str = "quarantine";
 const GAPS: &str = "gaps";
 const FILES: &str = "files";
 const WAITING: &str = "waiting";
+const HISTORY: &str = "history";
 const DISK: &str = "disk";
 const PERMISSIONS: &str = "permissions";
 const DATABASE: &str = "database";
@@ -49,9 +50,10 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             checks.push(gaps(&archive_facts.gaps, &facts.backend_flag));
             checks.push(files(&archive_facts.status, &facts.backend_flag));
             checks.extend(waiting(&archive_facts.status));
+            checks.push(history(&archive_facts.status, &facts.backend_flag));
             checks
         }
-        Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING]
+        Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING, HISTORY]
             .map(|check| DoctorCheck::skipped(check, "there is no archive to check"))
             .into(),
     };
@@ -184,6 +186,26 @@ fn waiting(status: &Result<Status, String>) -> Vec<DoctorCheck> {
         return vec![DoctorCheck::ok(WAITING, "no job waits for a token, a scope or Slack")];
     }
     status.waiting.iter().map(|line| DoctorCheck::finding(WAITING, line.text(), line.remedy())).collect()
+}
+
+/// How far the reading of Slack's history is. That it goes on is no finding.
+fn history(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
+    let lines = match status {
+        Err(why) => return DoctorCheck::skipped(HISTORY, why.as_str()),
+        Ok(status) if status.history.is_empty() => {
+            return DoctorCheck::ok(HISTORY, "`annalist up` has read nothing from before its events");
+        }
+        Ok(status) => &status.history,
+    };
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    let says = texts.join("; ");
+    if lines.iter().all(|line| line.unreadable == 0) {
+        return DoctorCheck::ok(HISTORY, says);
+    }
+    let next = format!(
+        "invite the app to the channels that `annalist coverage {backend_flag}` shows with holes before it joined"
+    );
+    DoctorCheck::finding(HISTORY, says, next)
 }
 
 fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
@@ -373,6 +395,7 @@ mod tests {
 
     fn status(queues: Vec<QueueStatus>) -> Status {
         Status {
+            history: Vec::new(),
             queues,
             quarantined: 0,
             gaps: 0,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use embedded::condition::{self, FolderCondition};
 use ports::clock::Clock;
-use ports::metrics::INGEST_REFUSED;
+use ports::metrics::{INGEST_REFUSED, SOCKET_CONNECTIONS};
 use process::config::backend::{BackendArgs, BackendKind};
 use process::config::responder::ResponderArgs;
 use process::config::{self, ConfigError};
@@ -26,17 +26,20 @@ pub(super) async fn signing_secrets() -> Result<Option<SigningSecrets>, String> 
 
 pub(super) async fn ingest(address: SocketAddr, metrics: SocketAddr) -> IngestFacts {
     let (ready, metrics) = tokio::join!(probe::probe_ready(address), probe::fetch_metrics(metrics));
-    IngestFacts { address, ready, refused: metrics.map(|metrics| refused_counts(&metrics)) }
+    let connections = metrics.as_ref().ok().map(|metrics| number(metrics, SOCKET_CONNECTIONS));
+    IngestFacts { address, ready, refused: metrics.map(|metrics| refused_counts(&metrics)), connections }
 }
 
-/// Reads the counts of refused requests from metrics in Prometheus' text format. A missing series counts as
-/// zero.
+/// Reads a number from metrics in Prometheus' text format. A missing series counts as zero.
+fn number(metrics: &str, series: &str) -> u64 {
+    let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
+}
+
+/// Reads the counts of refused requests.
 fn refused_counts(metrics: &str) -> RefusedCounts {
-    let count = |refused: Refused| {
-        let series = format!("{INGEST_REFUSED}{{reason=\"{}\"}} ", refused.label());
-        let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
-        value.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
-    };
+    let count =
+        |refused: Refused| number(metrics, &format!("{INGEST_REFUSED}{{reason=\"{}\"}}", refused.label()));
     RefusedCounts { mismatch: count(Refused::Mismatch), stale: count(Refused::Stale { ahead_s: 0 }) }
 }
 
@@ -71,11 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_requests_are_read_from_the_text_of_the_metrics() {
+    fn refused_requests_and_connections_are_read_from_the_text_of_the_metrics() {
         let text = "# TYPE annalist_ingest_refused_total counter\n\
                     annalist_ingest_refused_total{reason=\"missing_header\"} 9\n\
                     annalist_ingest_refused_total{reason=\"mismatch\"} 3\n\
-                    annalist_ingest_refused_total{reason=\"stale\"} 12\n";
+                    annalist_ingest_refused_total{reason=\"stale\"} 12\n\
+                    annalist_socket_connections 2\n";
+        assert_eq!(number(text, SOCKET_CONNECTIONS), 2);
+        assert_eq!(number("annalist_socket_connections_of_another 7", SOCKET_CONNECTIONS), 0);
         assert_eq!(refused_counts(text), RefusedCounts { mismatch: 3, stale: 12 });
         assert_eq!(
             refused_counts("annalist_ingest_refused_total{reason=\"stale\"} many"),

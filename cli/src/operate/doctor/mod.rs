@@ -2,7 +2,8 @@
 //!
 //! * [`facts`] are gathered first, each with a timeout, by [`slack_facts`], [`local_facts`] and
 //!   [`archive_facts`].
-//! * [`settings`], [`setup`], [`arrival`], [`keeping`] and [`responder`] evaluate them: pure functions of the facts.
+//! * [`settings`], [`setup`], [`socket`], [`arrival`], [`keeping`] and [`responder`] evaluate them: pure functions of
+//!   the facts.
 //! * [`check`] is a result: one line each, in the order in which an installation is set up.
 
 mod archive_facts;
@@ -15,6 +16,7 @@ mod responder;
 mod settings;
 mod setup;
 mod slack_facts;
+mod socket;
 
 use std::io::{self, Write};
 
@@ -77,6 +79,7 @@ pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Resul
 fn all_checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
     let mut checks = vec![settings::check(&facts.settings)];
     checks.extend(setup::checks(facts));
+    checks.push(socket::check(facts));
     checks.extend(arrival::checks(facts, now_s));
     checks.extend(keeping::checks(facts));
     checks.push(responder::check(facts));

@@ -26,7 +26,7 @@ const INSTALL_AGAIN: &str = "install the app again at api.slack.com/apps > your 
 
 pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
     let runs = facts.ingest.ready.is_ok();
-    let mut checks = vec![secret(&facts.secret, runs)];
+    let mut checks = vec![secret(&facts.secret, facts.socket.has_token(), runs)];
     checks.extend(tokens(&facts.slack, runs));
     checks.extend(scopes(&facts.slack));
     checks.push(clock(&facts.slack));
@@ -34,9 +34,12 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
     checks
 }
 
-fn secret(secret: &Result<Option<Secret>, String>, runs: bool) -> DoctorCheck {
+fn secret(secret: &Result<Option<Secret>, String>, has_app_token: bool, runs: bool) -> DoctorCheck {
     match secret {
         Err(why) => DoctorCheck::unusable_setting(SECRET, why),
+        Ok(None) if has_app_token => {
+            DoctorCheck::ok(SECRET, "not needed: events come over Socket Mode, and no request is accepted")
+        }
         Ok(None) if runs => DoctorCheck::finding(
             SECRET,
             "SLACK_SIGNING_SECRET is not set here, and `annalist up` runs with one",
@@ -47,7 +50,8 @@ fn secret(secret: &Result<Option<Secret>, String>, runs: bool) -> DoctorCheck {
             "SLACK_SIGNING_SECRET is not set",
             "set it to the Signing Secret from api.slack.com/apps > your app > Basic Information > App Credentials; no \
              app yet: Create New App > From a manifest, and paste what `annalist manifest --url \
-             https://YOUR-HOST/slack/events` prints",
+             https://YOUR-HOST/slack/events` prints; without a public address, set SLACK_APP_TOKEN instead (`annalist \
+             manifest --socket`)",
         ),
         Ok(Some(Secret { count, odd })) => {
             let mut says = if *count == 1 {
@@ -288,13 +292,15 @@ mod tests {
                 Ok(None),
                 false,
                 CheckState::Finding,
-                &["Basic Information", "annalist manifest", "From a manifest"],
+                &["Basic Information", "annalist manifest", "From a manifest", "SLACK_APP_TOKEN"],
             ),
             (Ok(None), true, CheckState::Finding, &["with the environment"]),
             (Err("it lists more than two".to_owned()), false, CheckState::Finding, &["more than two"]),
         ] {
-            assert_check(&secret(&facts, runs), state, expected);
+            assert_check(&secret(&facts, false, runs), state, expected);
         }
+        assert_check(&secret(&Ok(None), true, true), CheckState::Ok, &["not needed", "Socket Mode"]);
+        assert_check(&secret(&secrets(1, 0), true, true), CheckState::Ok, &["one is set"]);
     }
 
     #[test]

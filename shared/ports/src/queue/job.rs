@@ -51,6 +51,8 @@ pub enum Payload<'a> {
     Refused(&'a RawValue),
     /// A span of Slack's history to read.
     Backfill(&'a RawValue),
+    /// A turn of reading what Slack still shows of a workspace.
+    Fill(&'a RawValue),
     /// A channel's day to count.
     Stats(&'a RawValue),
     /// A question to the responder.
@@ -81,6 +83,8 @@ struct JobBody<'a> {
     refused: Option<&'a RawValue>,
     #[serde(borrow)]
     backfill: Option<&'a RawValue>,
+    #[serde(borrow)]
+    fill: Option<&'a RawValue>,
     #[serde(borrow)]
     stats: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -151,7 +155,7 @@ pub enum JobError {
     Malformed(#[from] serde_json::Error),
     /// It has no payload that this version knows: retrying cannot help.
     #[error(
-        "the job has no event, file, image, refused time, span to backfill, day to count, question, reply, run or wake"
+        "the job has no event, file, image, refused time, span to backfill, history to fill, day to count, question, reply, run or wake"
     )]
     NoPayload,
     /// Written by a newer version: a newer worker will understand it.
@@ -182,14 +186,28 @@ impl<'a> Job<'a> {
     /// # Errors
     /// [`JobError`], whose variants say whether retrying can help.
     pub fn decode(body: &'a str) -> Result<Self, JobError> {
-        let JobBody { v, origin, run, event, file, image, refused, backfill, stats, question, reply, wake } =
-            serde_json::from_str(body)?;
+        let JobBody {
+            v,
+            origin,
+            run,
+            event,
+            file,
+            image,
+            refused,
+            backfill,
+            fill,
+            stats,
+            question,
+            reply,
+            wake,
+        } = serde_json::from_str(body)?;
         if v > VERSION {
             return Err(JobError::Newer(v));
         }
         let payload = refused.map(Payload::Refused).or(event.map(Payload::Event));
         let payload = payload.or(file.map(Payload::File)).or(image.map(Payload::Image));
-        let payload = payload.or(backfill.map(Payload::Backfill)).or(stats.map(Payload::Stats));
+        let payload = payload.or(backfill.map(Payload::Backfill)).or(fill.map(Payload::Fill));
+        let payload = payload.or(stats.map(Payload::Stats));
         let payload = payload.or(question.map(Payload::Question)).or(reply.map(Payload::Reply));
         let payload = payload.or(wake.map(Payload::Wake));
         let is_payload = |raw: &&RawValue| raw.get().starts_with('{');

@@ -194,6 +194,11 @@ impl Backend {
         }
     }
 
+    /// Whether each row that is written costs money.
+    pub fn is_paid(&self) -> bool {
+        !self.has_sql_prompt()
+    }
+
     /// Whether users can change rows without this program, with SQL.
     pub fn has_sql_prompt(&self) -> bool {
         match self.0 {

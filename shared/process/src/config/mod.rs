@@ -191,7 +191,7 @@ pub enum ConfigError {
     /// The settings file cannot be used.
     #[error(transparent)]
     SettingsFile(#[from] SettingsFileError),
-    /// There is no signing secret.
+    /// There is no signing secret, and no app-level token in its place.
     #[error(
         "{} is not set: copy the Signing Secret from your Slack app's Basic Information page, or create \
          the app first from the manifest that `annalist manifest` prints; or set {APP_TOKEN} to its app-level token \

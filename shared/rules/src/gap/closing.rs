@@ -252,12 +252,16 @@ impl HistoryFacts {
         let oldest = self.missing_intervals(channel, gap).into_iter().find(|rest| rest.to > shown_from)?;
         let after_report = gap.reported_at.as_ref().map_or(0, |reported| reported.micros() + 1);
         let to = whole.to.max(after_report);
-        let history = self.read.get(channel);
+        (!self.is_refused_now(channel, to, now)).then(|| Interval { from: oldest.from.max(shown_from), to })
+    }
+
+    /// Whether Slack has lately refused to show what is before `to`, in microseconds: it is not asked again for a
+    /// day.
+    pub fn is_refused_now(&self, channel: &ChannelId, to: i64, now: &Ts) -> bool {
         let applies = |refusal: &HistoryRefusal| {
             refusal.before >= to && now.micros().saturating_sub(refusal.refused_at) < REFUSED_AGAIN_MICROS
         };
-        let is_refused = history.is_some_and(|history| history.refused.iter().any(applies));
-        (!is_refused).then(|| Interval { from: oldest.from.max(shown_from), to })
+        self.read.get(channel).is_some_and(|history| history.refused.iter().any(applies))
     }
 
     /// The channels that a gap concerns.

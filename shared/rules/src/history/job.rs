@@ -1,4 +1,4 @@
-//! Jobs of the historian: a span of a channel to be read.
+//! Jobs of the historian: a span of a channel to be read, and a turn of reading a workspace's history.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -53,6 +53,45 @@ impl SpanJob {
             return Err(Malformed::Job("backfill"));
         }
         Ok(job)
+    }
+}
+
+/// A turn of reading everything that Slack still shows of a workspace. The facts in the archive say what is next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FillJob {
+    /// The workspace.
+    pub team: TeamId,
+    /// The number of the turn: each sends the next one, while anything is unread.
+    pub n: u32,
+    /// When the first turn was sent, in milliseconds since the Unix epoch: it tells this reading from others.
+    pub began_ms: i64,
+}
+
+impl FillJob {
+    /// The job as a message. Its group is that of the workspace's spans, so that both take turns.
+    pub fn outgoing(&self) -> Outgoing {
+        let Self { team, n, began_ms } = self;
+        let parts = ["fill", team.as_str(), &n.to_string(), &began_ms.to_string()];
+        Outgoing {
+            queue: QueueName::Backfill,
+            group: GroupId::from_parts(&[team.as_str()]),
+            dedup: DedupId::from_parts(&parts.map(str::as_bytes)),
+            body: encode_job("fill", self),
+        }
+    }
+
+    /// The job of the next turn.
+    #[must_use]
+    pub fn next(&self) -> Self {
+        Self { n: self.n.saturating_add(1), ..self.clone() }
+    }
+
+    /// Reads the job in a message.
+    ///
+    /// # Errors
+    /// [`Malformed`] if a field is missing or malformed.
+    pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
+        read_job("fill", raw)
     }
 }
 

@@ -4,7 +4,7 @@
 //! * [`links`] removes tokens from addresses.
 //! * [`exported`] reads a day of an export, which may contain logs of edits and deletions.
 //! * [`compare`] compares a list of Slack's with the archive.
-//! * [`job`] is the historian's job.
+//! * [`job`] has the historian's jobs; [`unread`] says what they read, and [`progress`] how far they are.
 //!
 //! History is Slack's own answer about a channel, so its messages need no existence check. Its content has
 //! clock 0, like a `previous_message`, so an event about the same version wins. Its reactions are added at
@@ -17,8 +17,10 @@ mod exported;
 pub mod job;
 mod links;
 mod normal;
+pub mod progress;
 #[cfg(test)]
 mod tests;
+pub mod unread;
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};

@@ -29,6 +29,10 @@ pub(super) struct HistorianFleet {
 
 impl HistorianFleet {
     pub(super) fn start(fixture: &HistorianFixture, processes: u64) -> Self {
+        Self::with_mode(fixture, processes, BackfillMode::Gaps)
+    }
+
+    pub(super) fn with_mode(fixture: &HistorianFixture, processes: u64, mode: BackfillMode) -> Self {
         // The machine's clock agrees with Slack's.
         let clock = virtual_clock(TimestampMs(START_S * 1_000));
         let queue = Arc::new(MemoryQueue::on_virtual_time(Arc::clone(&clock)));
@@ -38,7 +42,7 @@ impl HistorianFleet {
         for seed in 0..processes {
             // Each process has its own client, because a client counts only its own calls.
             let api = fixture.slack.client_in_memory(TOKEN);
-            let historian = Arc::new(Historian::new(ports.clone(), api, BackfillMode::Gaps));
+            let historian = Arc::new(Historian::new(ports.clone(), api, mode));
             let settings = RuntimeSettings { seed, ..RuntimeSettings::default() };
             running.spawn(runtime::run(historian, ports.clone(), settings, shutdown.clone()));
         }
@@ -92,13 +96,13 @@ impl HistorianFixture {
     }
 
     /// Stores a mark that the app joined the channel.
-    async fn add_join_mark(&self, clock: Ts) {
+    pub(super) async fn add_join_mark(&self, clock: Ts) {
         let joined = ItemKey::joined(&team(), &channel(), &clock);
         self.archive.write(&Update::mark(joined)).await.unwrap();
     }
 
     /// Stores two runs of ingest with no event between these times.
-    async fn add_outage(&self, from: i64, to: i64) {
+    pub(super) async fn add_outage(&self, from: i64, to: i64) {
         for (run, first, last) in [("0123456789abcde0", BEGINNING, from), ("0123456789abcde1", to, to)] {
             let mut span = RunSpan::from_event(ts(first));
             span.include(&ts(last));

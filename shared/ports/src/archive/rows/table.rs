@@ -120,6 +120,8 @@ rows_table! {
     DIRECTORY_SYNC = directory_sync: "The result of the last sync of a workspace's directory.",
         "directory sync", KEPT,
         "meta#{team}#sync" (team: &TeamId) / "directory" ();
+    HISTORY_PROGRESS = history_progress: "How far the reading of a workspace's history is.", "historian", KEPT,
+        "meta#{team}" (team: &TeamId) / "history" ();
     EMOJI = emoji in emoji: "A custom emoji.", "message-writer, directory sync", KEPT,
         "meta#{team}#emoji" (team: &TeamId) / "{name}" (name: &str);
 
