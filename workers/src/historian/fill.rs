@@ -177,8 +177,9 @@ impl Historian {
             unreadable: number(rest.refused),
             is_restricted: calls.is_restricted(),
             since,
+            turn: began,
         };
-        for update in progress.updates(&began, job.n) {
+        for update in progress.updates(job.n) {
             archive.write(&update).await?;
         }
         tracing::info!(%team, new = read.new, updated = read.updated, channels_left = left, "history was read");

@@ -57,7 +57,7 @@ impl HistorianFixture {
             loop {
                 seconds.tick().await;
                 if let Some(progress) = self.progress().await
-                    && progress.state() == expected
+                    && progress.state(progress.turn.micros() / 1_000_000) == expected
                 {
                     return progress;
                 }
