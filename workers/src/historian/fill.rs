@@ -87,7 +87,9 @@ impl Historian {
             let known = self.known(&team).await?;
             if self.looks.is_due(&team, Some(known)) {
                 let began_ms = self.ports.clock.now().0;
-                self.send(vec![FillJob { team, n: 0, began_ms }.outgoing()]).await?;
+                self.send(vec![FillJob { team: team.clone(), n: 0, began_ms }.outgoing()]).await?;
+                // Another process may handle it.
+                self.looks.note(&team, known);
             }
         }
         Ok(())
