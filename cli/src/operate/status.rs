@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use ports::archive::{Archive, ItemKey};
-use ports::clock::{Clock, SystemClock};
+use ports::clock::{Clock, SystemClock, TimestampMs};
 use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
@@ -73,8 +73,8 @@ pub(crate) struct HistoryLine {
     pub(crate) text: String,
 }
 
-impl From<&HistoryProgress> for HistoryLine {
-    fn from(progress: &HistoryProgress) -> Self {
+impl HistoryLine {
+    pub(crate) fn new(progress: &HistoryProgress, now: TimestampMs) -> Self {
         let since = progress.since.as_ref().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
         let refused = match progress.unreadable {
             0 => String::new(),
@@ -84,7 +84,7 @@ impl From<&HistoryProgress> for HistoryLine {
         Self {
             team_id: progress.team.to_string(),
             mode: progress.mode.clone(),
-            state: progress.state().as_str(),
+            state: progress.state(now.seconds()).as_str(),
             channels: progress.channels,
             read: progress.read,
             unreadable: progress.unreadable,
@@ -197,7 +197,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         queues.push(queue_status(queue, spec).await?);
     }
     let has_work = |role| queues.iter().filter(move |queue| queue.role == role && queue.has_work());
-    let waiting = reader::waiting::read(archive).await?;
+    let (waiting, now) = (reader::waiting::read(archive).await?, SystemClock.now());
     let idle = has_work(QueueRole::Live).next().is_none() && waiting.is_empty();
     let busy = has_work(QueueRole::Background).map(|queue| queue.name).collect();
     Ok(Status {
@@ -208,8 +208,8 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         idle,
         busy,
         existence_check: waiting_status::checks(&waiting),
-        history: history::progress(archive).await?.iter().map(HistoryLine::from).collect(),
-        waiting: waiting_status::lines(&waiting, SystemClock.now()),
+        history: history::progress(archive).await?.iter().map(|line| HistoryLine::new(line, now)).collect(),
+        waiting: waiting_status::lines(&waiting, now),
         directory: directory(archive).await?,
     })
 }
@@ -365,6 +365,38 @@ mod tests {
             .unwrap();
         let expected = json!({ "team_id": "T1", "synced_ts": "1700000000.000000", "all_users": 4 });
         assert_eq!(status(&fixture).await.directory, [expected]);
+    }
+
+    #[tokio::test]
+    async fn the_progress_of_reading_history_is_a_line_and_an_object() {
+        let fixture = CliFixture::open().await;
+        fixture.channel("T1", "C1", "1700000000.000000", "general").await;
+        let now_s = SystemClock.now().seconds();
+        let progress = |turn_s: i64, read| HistoryProgress {
+            team: TeamId::parse("T1").unwrap(),
+            mode: "all".to_owned(),
+            channels: 40,
+            read,
+            unreadable: 1,
+            is_restricted: false,
+            since: Some(Ts::parse("1756296000.000000").unwrap()),
+            turn: Ts::parse(&format!("{turn_s}.000000")).unwrap(),
+        };
+        for (turn_s, read, state) in
+            [(now_s - 7_200, 31, "off"), (now_s, 31, "reading"), (now_s + 1, 39, "refused")]
+        {
+            for update in progress(turn_s, read).updates(0) {
+                fixture.archive().write(&update).await.unwrap();
+            }
+            let status = status(&fixture).await;
+            let expected = json!([{ "team_id": "T1", "mode": "all", "state": state, "channels": 40, "read": read,
+                "unreadable": 1, "since": "2025-08-27T12:00:00Z" }]);
+            assert_eq!(serde_json::to_value(&status.history).unwrap(), expected);
+            let line = format!(
+                "history      {read} of 40 channels read, since 2025-08-27; Slack refuses to show 1 channel\n"
+            );
+            assert!(text(&status).contains(&line), "{}", text(&status));
+        }
     }
 
     #[tokio::test]

@@ -202,11 +202,18 @@ pub(super) async fn serve(
     // Slack has just said hello.
     pings.reset();
     let mut silent_since = Instant::now();
+    let mut is_replaced = false;
     let failure = loop {
         let has_room = in_flight.len() < MAX_IN_FLIGHT;
         tokio::select! {
-            // Also if its sender is dropped: then the slot has ended.
-            _ = &mut close => break None,
+            // Also if its sender is dropped: then the slot has ended. Only a frame that comes after the replacement
+            // is ready shows that no time without a connection lies between the two.
+            _ = &mut close, if !is_replaced => {
+                is_replaced = true;
+                if let Err(error) = connection.socket.ping().await {
+                    break Some(ConnectionFailure::new("broken", error.to_string()));
+                }
+            }
             () = super::stopped(&mut stop) => break None,
             Some(stored) = in_flight.join_next(), if !in_flight.is_empty() => {
                 if !has_room {
@@ -245,6 +252,9 @@ pub(super) async fn serve(
                         break Some(ConnectionFailure::new("closed", "Slack closed the connection"));
                     }
                     Err(error) => break Some(ConnectionFailure::new("broken", error.to_string())),
+                }
+                if is_replaced {
+                    break None;
                 }
             }
             _ = pings.tick() => {

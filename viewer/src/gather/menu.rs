@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::iter::successors;
 
 use ports::archive::{Archive, ArchiveError};
+use ports::clock::TimestampMs;
 use reader::channels::{ChannelList, ChannelOrder};
 use reader::joined::ChannelOfTeam;
 use reader::{directory, find, history};
@@ -14,7 +15,7 @@ use slack::ids::ChannelId;
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 
 /// Reads the menu, without the numbers of messages.
-pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
+pub async fn read(archive: &dyn Archive, now: TimestampMs) -> Result<ChannelMenu, ArchiveError> {
     let teams = find::teams(archive).await?;
     let mut workspaces = Vec::new();
     for team in &teams {
@@ -48,6 +49,6 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
         channel.parts = ids.map(locations).collect();
     }
     let mut reading = history::progress(archive).await?;
-    reading.retain(|progress| progress.state() == HistoryState::Reading);
+    reading.retain(|progress| progress.state(now.seconds()) == HistoryState::Reading);
     Ok(ChannelMenu { channels, reading, ..ChannelMenu::new(workspaces) })
 }

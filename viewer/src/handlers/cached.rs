@@ -56,7 +56,7 @@ pub(super) async fn menu(
     state: &ViewerState,
     current: Option<&ChannelOfTeam>,
 ) -> Result<ChannelMenu, PageError> {
-    let read = async || gather::menu::read(&*state.archive).await;
+    let read = async || gather::menu::read(&*state.archive, state.clock.now()).await;
     let age = state.index.poll_interval().clamp(MENU_AGE, LONG_MENU_AGE);
     let mut menu = (*state.menu.or_read(age, read).await?).clone();
     let counted = state.index.counts().await;

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::http::Method;
-use ports::archive::ArchiveError;
+use ports::archive::{ArchiveError, ArchiveExt};
 use ports::changes::{ChangeBatch, ChangeCursor, Changes};
+use rules::history::progress::HistoryProgress;
 use serde_json::json;
+use slack::ids::{TeamId, Ts};
 use testkit::corpus::event;
 use viewer::access::ViewerAccess;
 
-use crate::fixture::{ViewerFixture, send_request};
+use crate::fixture::{NOW_MS, ViewerFixture, send_request};
 
 #[tokio::test]
 async fn a_channel_called_deleted_keeps_its_name_and_only_a_deleted_one_is_marked() {
@@ -218,4 +220,41 @@ async fn an_empty_archive_has_a_page() {
         assert!(page.contains("<h1>") && page.contains("There are no channels yet."), "{path}: {page}");
     }
     assert_eq!(fixture.get("/stats?team=T9").await.status, 404);
+}
+
+#[tokio::test]
+async fn pages_say_how_far_the_reading_of_history_is_while_it_goes_on() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    let ts = |micros_ago: i64| {
+        let at = NOW_MS * 1_000 - micros_ago;
+        Ts::parse(&format!("{}.{:06}", at / 1_000_000, at % 1_000_000)).unwrap()
+    };
+    let hour = 3_600_000_000;
+    for (turn, read, is_shown) in [(2 * hour, 31, false), (hour, 31, true), (1, 40, false)] {
+        let progress = HistoryProgress {
+            team: TeamId::parse("T1").unwrap(),
+            mode: "all".to_owned(),
+            channels: 40,
+            read,
+            unreadable: 0,
+            is_restricted: false,
+            since: Some(Ts::parse("1756296000.000000").unwrap()),
+            turn: ts(turn),
+        };
+        for update in progress.updates(0) {
+            fixture.archive().write(&update).await.unwrap();
+        }
+        for path in ["/", "/c/T1/C1"] {
+            let page = fixture.page(path).await;
+            let line = page.contains(r#"id="history-progress""#)
+                && page.contains(r#"data-read="31" data-channels="40""#)
+                && page.contains("31 of 40 channels read, since 2025-08-27");
+            assert_eq!(
+                (line, page.contains("history-progress")),
+                (is_shown, is_shown),
+                "{path} {turn}: {page}"
+            );
+        }
+    }
 }

@@ -31,7 +31,7 @@ use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
 /// Noon on a Friday.
-const NOW_MS: i64 = 1_795_178_096_000;
+pub(crate) const NOW_MS: i64 = 1_795_178_096_000;
 
 pub(crate) struct ViewerFixture {
     folder: tempfile::TempDir,

@@ -87,7 +87,9 @@ impl Historian {
             let known = self.known(&team).await?;
             if self.looks.is_due(&team, Some(known)) {
                 let began_ms = self.ports.clock.now().0;
-                self.send(vec![FillJob { team, n: 0, began_ms }.outgoing()]).await?;
+                self.send(vec![FillJob { team: team.clone(), n: 0, began_ms }.outgoing()]).await?;
+                // Another process may handle it.
+                self.looks.note(&team, known);
             }
         }
         Ok(())
@@ -177,8 +179,9 @@ impl Historian {
             unreadable: number(rest.refused),
             is_restricted: calls.is_restricted(),
             since,
+            turn: began,
         };
-        for update in progress.updates(&began, job.n) {
+        for update in progress.updates(job.n) {
             archive.write(&update).await?;
         }
         tracing::info!(%team, new = read.new, updated = read.updated, channels_left = left, "history was read");

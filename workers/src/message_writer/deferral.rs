@@ -9,7 +9,7 @@ use rules::audience::{ChannelVisibility, DropReason};
 use rules::public_mark::MarkState;
 use rules::{SlackEvent, file};
 
-use super::{EventEffects, MessageWriter, parking};
+use super::{BatchFailures, EventEffects, MessageWriter, parking};
 use crate::admission::UnseenChannels;
 use crate::failure::JobFailure;
 use crate::quarantine::turns;
@@ -57,6 +57,7 @@ impl MessageWriter {
         &self,
         job: &BatchJob<'_>,
         event: &SlackEvent<'_>,
+        failures: &BatchFailures<'_>,
         awaited: Awaited,
     ) -> Result<EventEffects, JobFailure> {
         if !parking::is_parked(job.delivery) {
@@ -75,7 +76,7 @@ impl MessageWriter {
         };
         match wait {
             Some(after) => Err(JobFailure::Postponed(why.into(), after)),
-            None => self.drop_event(job, event, dropped).await,
+            None => self.drop_event(job, event, failures, dropped).await,
         }
     }
 
@@ -84,12 +85,13 @@ impl MessageWriter {
         &self,
         job: &BatchJob<'_>,
         event: &SlackEvent<'_>,
+        failures: &BatchFailures<'_>,
         reason: DropReason,
     ) -> Result<EventEffects, JobFailure> {
         match reason {
             DropReason::DirectMessage => {}
             DropReason::PrivateChannel | DropReason::UnknownChannel | DropReason::UnknownFile => {
-                self.check_order(job, event).await?;
+                self.check_order(job, event, failures).await?;
             }
         }
         counter!(EVENTS_DROPPED, "reason" => reason.label()).increment(1);
@@ -102,9 +104,12 @@ impl MessageWriter {
         &self,
         job: &BatchJob<'_>,
         event: &SlackEvent<'_>,
+        failures: &BatchFailures<'_>,
     ) -> Result<(), JobFailure> {
         let sent = (job.delivery.sent_at, job.origin.as_ref());
-        if turns::is_behind_waiting(&*self.archive, QueueName::Events, &event.team, sent).await? {
+        if failures.is_set_aside(&event.team)
+            || turns::is_behind_waiting(&*self.archive, QueueName::Events, &event.team, sent).await?
+        {
             let reason = "it is behind waiting jobs of its workspace".to_owned();
             return Err(JobFailure::Waits(WaitCause::Order, reason));
         }

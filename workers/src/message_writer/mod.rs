@@ -52,6 +52,23 @@ pub struct MessageWriter {
     asking: Option<Asking>,
 }
 
+/// What has failed in a batch so far.
+struct BatchFailures<'b> {
+    /// Channels about which what its events show could not be written.
+    unmarked: HashMap<TeamChannel, ArchiveError>,
+    jobs: &'b [BatchJob<'b>],
+}
+
+impl BatchFailures<'_> {
+    /// Whether an event of this workspace is set aside. Its row is written after the batch.
+    fn is_set_aside(&self, team: &TeamId) -> bool {
+        let of_team = |job: &BatchJob<'_>| {
+            event_job(job).and_then(|job| job.event.as_ref()).is_some_and(|event| event.team == *team)
+        };
+        self.jobs.iter().any(|job| job.is_set_aside() && of_team(job))
+    }
+}
+
 /// What the events of a batch show about a channel.
 #[derive(Default)]
 struct ShownVisibility {
@@ -150,7 +167,7 @@ impl MessageWriter {
     async fn effects(
         &self,
         Admitted { job, step }: Admitted<'_>,
-        unmarked: &HashMap<TeamChannel, ArchiveError>,
+        failures: &BatchFailures<'_>,
     ) -> Result<EventEffects, JobFailure> {
         let Some(EventJob { raw, envelope, event: Some(event), .. }) = event_job(job) else {
             counter!(EVENTS_UNKNOWN).increment(1);
@@ -159,18 +176,18 @@ impl MessageWriter {
         let channel = match step {
             Step::Store { .. } => event.channel().ok(),
             Step::CarryOver(new) => {
-                let failed = unmarked.get(&(event.team.clone(), new));
+                let failed = failures.unmarked.get(&(event.team.clone(), new));
                 return failed.map_or(Ok(EventEffects::default()), |error| Err(error.clone().into()));
             }
             // The next message of the channel may show its visibility, and must not wait for this event.
             Step::Wait(Some(failure)) if parking::is_parked(job.delivery) || !job.would_retry(&failure) => {
                 return Err(failure);
             }
-            Step::Wait(_) => return self.park_or_postpone(job, event, Awaited::Audience).await,
-            Step::Drop(reason) => return self.drop_event(job, event, reason).await,
+            Step::Wait(_) => return self.park_or_postpone(job, event, failures, Awaited::Audience).await,
+            Step::Drop(reason) => return self.drop_event(job, event, failures, reason).await,
             Step::Pass => {
                 if event.rule() == Some(EventRule::Channel(ChannelChange::IdChanged)) {
-                    self.check_order(job, event).await?;
+                    self.check_order(job, event, failures).await?;
                 }
                 return Ok(EventEffects::default());
             }
@@ -179,13 +196,13 @@ impl MessageWriter {
                 return Ok(EventEffects::default());
             }
         };
-        if let Some(channel) = channel.filter(|_| !unmarked.is_empty())
-            && let Some(error) = unmarked.get(&(event.team.clone(), channel))
+        if let Some(channel) = channel.filter(|_| !failures.unmarked.is_empty())
+            && let Some(error) = failures.unmarked.get(&(event.team.clone(), channel))
         {
             return Err(error.clone().into());
         }
         if event.rule() == Some(EventRule::FileChanged) {
-            return self.changed_file(job, event, envelope).await;
+            return self.changed_file(job, event, envelope, failures).await;
         }
         let mut changes = event.changes()?;
         // A file without a row may belong to a private channel, whose ID is not stored, or to a message that
@@ -196,9 +213,9 @@ impl MessageWriter {
             let rows = self.archive.get_all(&keys).await?;
             if rows.iter().any(Option::is_none) {
                 return if self.may_be_shared(job, event).await? {
-                    self.park_or_postpone(job, event, Awaited::FileRow).await
+                    self.park_or_postpone(job, event, failures, Awaited::FileRow).await
                 } else {
-                    self.drop_event(job, event, DropReason::UnknownFile).await
+                    self.drop_event(job, event, failures, DropReason::UnknownFile).await
                 };
             }
             for row in rows.iter().flatten() {
@@ -220,10 +237,11 @@ impl MessageWriter {
         job: &BatchJob<'_>,
         event: &SlackEvent<'_>,
         envelope: &Envelope<'_>,
+        failures: &BatchFailures<'_>,
     ) -> Result<EventEffects, JobFailure> {
         let key = ItemKey::file(&event.team, &file::changed(event)?);
         let Some(row) = self.archive.get(&key).await? else {
-            return self.park_or_postpone(job, event, Awaited::FileRow).await;
+            return self.park_or_postpone(job, event, failures, Awaited::FileRow).await;
         };
         let share = self.unerased_share(&event.team, &row).await?;
         let event_id = envelope.event_id.as_deref().unwrap_or(event.raw.get()).as_bytes();
@@ -266,7 +284,7 @@ impl Worker for MessageWriter {
         jobs.sort_by(|one, other| one.delivery.group.cmp(&other.delivery.group));
         let (admitted, sightings) =
             self.admission.admit(&*self.archive, jobs.into_iter(), &decision::RULE).await;
-        let unmarked = self.mark(&admitted).await;
+        let failures = BatchFailures { unmarked: self.mark(&admitted).await, jobs: batch.jobs() };
         let mut questions = match &self.asking {
             Some(asking) => {
                 let jobs = admitted.iter().map(|admitted| event_job(admitted.job));
@@ -282,7 +300,7 @@ impl Worker for MessageWriter {
                 Some(_) | None => Ok(None),
             };
             let effects = match question {
-                Ok(question) => self.effects(admitted, &unmarked).await.map(|mut effects| {
+                Ok(question) => self.effects(admitted, &failures).await.map(|mut effects| {
                     effects.follow_ups.extend(question);
                     effects
                 }),

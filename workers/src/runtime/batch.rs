@@ -116,6 +116,11 @@ impl BatchJob<'_> {
         self.origin.is_some()
     }
 
+    /// Whether it has failed, and will be set aside.
+    pub(crate) fn is_set_aside(&self) -> bool {
+        matches!(self.received.outcome(), Some(JobOutcome::Wait(..)))
+    }
+
     /// Settles the job from the result of its work.
     pub(crate) fn finish(&self, result: Result<(), impl Into<JobFailure>>) {
         match result {

@@ -376,10 +376,14 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
 
 #[cfg(test)]
 mod tests {
+    use ports::clock::TimestampMs;
     use reader::files::MissingFiles;
+    use rules::history::progress::HistoryProgress;
+    use slack::ids::{TeamId, Ts};
 
     use super::super::check::{CheckState, assert_check};
     use super::*;
+    use crate::operate::status::HistoryLine;
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
         QueueStatus {
@@ -405,6 +409,31 @@ mod tests {
             waiting: Vec::new(),
             existence_check: Vec::new(),
             directory: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn channels_that_slack_refuses_to_show_are_a_finding_and_a_reading_that_goes_on_is_not() {
+        let line = |read, unreadable| {
+            let progress = HistoryProgress {
+                team: TeamId::parse("T1").unwrap(),
+                mode: "all".to_owned(),
+                channels: 3,
+                read,
+                unreadable,
+                is_restricted: false,
+                since: None,
+                turn: Ts::parse("1700000000.000000").unwrap(),
+            };
+            HistoryLine::new(&progress, TimestampMs(1_700_000_000_000))
+        };
+        for (lines, state, expected) in [
+            (vec![], CheckState::Ok, "nothing"),
+            (vec![line(2, 0)], CheckState::Ok, "2 of 3 channels read"),
+            (vec![line(3, 0), line(2, 1)], CheckState::Finding, "`annalist coverage --data d`"),
+        ] {
+            let status = Status { history: lines, ..status(Vec::new()) };
+            assert_check(&history(&Ok(status), "--data d"), state, expected);
         }
     }
 
@@ -468,7 +497,7 @@ mod tests {
 
     #[test]
     fn an_open_gap_is_a_finding_and_an_ended_one_is_reported() {
-        let ts = |text: &str| slack::ids::Ts::parse(text).unwrap();
+        let ts = |text: &str| Ts::parse(text).unwrap();
         let check_for = |reason, channel: Option<&str>, to: Option<&str>| {
             let newest = Gap {
                 from: ts("1700000000.000000"),

@@ -96,6 +96,24 @@ async fn a_connection_that_answers_pings_stays_and_a_silent_one_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_dead_when_it_is_replaced_ends_its_run() {
+    let mut fixture = SocketFixture::start(Behaviour::Keep, 2).await;
+    let mut old = fixture.socket.ready().await;
+    deliver(&mut old, 1).await;
+    old.disconnect("warning").await;
+    let mut new = fixture.socket.ready().await;
+    // The old one answers nothing from now on.
+    for _ in 0..4 {
+        pass(10).await;
+        new.answer_ping().await;
+        assert!(fixture.request("GET /healthz").await.starts_with("HTTP/1.1 200 "));
+    }
+    deliver(&mut new, 2).await;
+    let runs = fixture.runs();
+    assert!(runs.len() == 2 && runs.iter().all(Option::is_some) && runs[0] != runs[1], "{runs:?}");
+}
+
+#[tokio::test]
 async fn too_many_connections_are_followed_by_growing_waits() {
     let mut fixture = SocketFixture::start(Behaviour::Keep, 4).await;
     let mut side = fixture.socket.ready().await;

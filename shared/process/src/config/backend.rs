@@ -196,7 +196,12 @@ impl Backend {
 
     /// Whether each row that is written costs money.
     pub fn is_paid(&self) -> bool {
-        !self.has_sql_prompt()
+        match self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(_) => false,
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => true,
+        }
     }
 
     /// Whether users can change rows without this program, with SQL.

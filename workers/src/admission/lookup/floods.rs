@@ -38,26 +38,26 @@ impl Floods {
         if code == NO_GROUPS {
             return;
         }
-        let level = self.level(entity);
+        let now = self.clock.now();
         let mut buckets = self.empty_at.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_BUCKETS {
             buckets.clear();
         }
-        buckets.insert(key(entity), self.clock.now().plus((level + EACH).min(EACH * BURST)));
+        let level = level(&buckets, entity, now) + EACH;
+        buckets.insert(key(entity), now.plus(level.min(EACH * BURST)));
     }
 
     /// Whether entities of this workspace and kind are flooded now.
     pub(in crate::admission) fn is_flooded(&self, entity: &Entity) -> bool {
-        self.level(entity) > EACH * (BURST - 1)
-    }
-
-    /// How long the bucket takes to become empty. A fuller one than there can be comes from a clock that was set
-    /// back.
-    fn level(&self, entity: &Entity) -> Duration {
         let buckets = self.empty_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let level = buckets.get(&key(entity)).map(|empty_at| empty_at.since(self.clock.now()));
-        level.filter(|level| *level <= EACH * BURST).unwrap_or_default()
+        level(&buckets, entity, self.clock.now()) > EACH * (BURST - 1)
     }
+}
+
+/// How long the bucket takes to become empty. A fuller one than there can be comes from a clock that was set back.
+fn level(buckets: &HashMap<(TeamId, Method), TimestampMs>, entity: &Entity, now: TimestampMs) -> Duration {
+    let level = buckets.get(&key(entity)).map(|empty_at| empty_at.since(now));
+    level.filter(|level| *level <= EACH * BURST).unwrap_or_default()
 }
 
 fn key(entity: &Entity) -> (TeamId, Method) {

@@ -80,6 +80,18 @@ async fn a_slow_response_delays_a_batch_briefly_and_then_only_its_group() {
 }
 
 #[tokio::test]
+async fn what_would_be_dropped_waits_behind_an_event_that_its_batch_sets_aside() {
+    let fixture = ExistenceCheckFixture::new().await;
+    all_answer(&fixture.slack, 1, &refusal("token_revoked"));
+    // The message shows that the channel was public: what follows in it is kept.
+    let private =
+        event::with_fields(message("C0NEW", USER, "1700000009.000100"), [("channel_type", "group".into())]);
+    let outcomes = fixture.write(&[message("C0NEW", USER, TS), private]).await;
+    let causes: Vec<WaitCause> = outcomes.iter().map(|outcome| aside(outcome).0).collect();
+    assert_eq!(causes, [WaitCause::Token, WaitCause::Order]);
+}
+
+#[tokio::test]
 async fn a_refused_token_opens_the_breaker_at_once_and_it_closes_again() {
     let fixture = ExistenceCheckFixture::new().await;
     all_answer(&fixture.slack, 1, &refusal("token_revoked"));
