@@ -29,7 +29,7 @@ pub(super) struct InstalledApp {
 }
 
 #[derive(Deserialize)]
-struct BotReply<'a> {
+struct AppOfBot<'a> {
     #[serde(borrow)]
     bot: BotObject<'a>,
 }
@@ -104,7 +104,7 @@ pub(super) async fn bot_token(
 /// The app of a bot; `None` if Slack does not say it.
 async fn app_of(api: &WebApi, checked: &CheckedToken, bot: &str) -> Option<String> {
     let reply = api.call_once(checked, Method::BotsInfo, &[("bot", bot)]).await.ok()?;
-    reply.read::<BotReply<'_>>().ok()?.bot.app_id.map(Cow::into_owned)
+    reply.read::<AppOfBot<'_>>().ok()?.bot.app_id.map(Cow::into_owned)
 }
 
 /// Checks the app-level token: it is of the app of the bot, and Slack gives an address for a connection.
