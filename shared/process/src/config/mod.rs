@@ -193,9 +193,8 @@ pub enum ConfigError {
     SettingsFile(#[from] SettingsFileError),
     /// There is no signing secret, and no app-level token in its place.
     #[error(
-        "{} is not set: copy the Signing Secret from your Slack app's Basic Information page, or create \
-         the app first from the manifest that `annalist manifest` prints; or set {APP_TOKEN} to its app-level token \
-         for Socket Mode, which needs no public address",
+        "neither {APP_TOKEN} nor {} is set: run `annalist setup`, which creates the app and asks for its tokens; or \
+         copy the Signing Secret, or an app-level token, from your Slack app's Basic Information page",
         SIGNING_SECRET.value
     )]
     NoSigningSecret,
