@@ -172,6 +172,14 @@ pub(crate) enum ReadError {
         /// The message's timestamp.
         ts: Ts,
     },
+    /// The end of a range is not after its beginning.
+    #[error("--until {until} is not after --since {since}")]
+    EmptyRange {
+        /// The beginning.
+        since: Ts,
+        /// The end.
+        until: Ts,
+    },
     /// The location of the file store is unknown.
     #[error(transparent)]
     Files(#[from] BackendError),

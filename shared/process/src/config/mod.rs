@@ -58,6 +58,14 @@ pub fn system_user() -> Option<String> {
     names.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty())
 }
 
+/// Whether the environment asks for text without control sequences: `NO_COLOR` (<https://no-color.org>), or a terminal that
+/// knows none.
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
+pub fn wants_plain_text() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
+}
+
 /// The location of the archive.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DataArgs {
