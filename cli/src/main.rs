@@ -38,8 +38,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use ports::clock::SystemClock;
+use process::config;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::{self, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 
 use failure::UsageError;
@@ -361,7 +361,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Cloudformation(args) => cloudformation::print(&args, out),
         #[cfg(not(feature = "aws"))]
         Command::Provision(_) | Command::Cloudformation(_) => {
-            Err(ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
+            Err(config::ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
         }
         Command::Dashboards(args) => operate::dashboards::write(&args, out),
         Command::Manifest(args) => manifest::print(&args, out),
@@ -427,7 +427,7 @@ mod tests {
         for command in ["provision", "cloudformation"] {
             let cli = Cli::try_parse_from(["annalist", command]).unwrap();
             let error = run(cli.command, "annalist".into(), &mut Vec::new()).unwrap_err();
-            let is_config_error = error.is::<ConfigError>();
+            let is_config_error = error.is::<config::ConfigError>();
             assert!(is_config_error && error.to_string().contains("--features aws"), "{error}");
         }
     }

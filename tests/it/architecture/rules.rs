@@ -7,7 +7,7 @@ const EVERYWHERE: &[&str] =
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
-        paths: &["ingest/src/"],
+        paths: &["ingest/"],
         except: &[],
         forbidden: &["archive", "Archive"],
         tests_too: true,
@@ -144,7 +144,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: &["workers/src/"],
-        except: &["workers/src/lambda/"],
+        except: &[],
         forbidden: &["aws", "aws_*"],
         tests_too: true,
         why: "a worker receives its ports as arguments: the same worker runs on one machine and in a fleet",
