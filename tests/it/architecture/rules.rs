@@ -17,11 +17,11 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: &[
-            "shared/aws-template/src/",
+            "shared/aws-resources/src/",
             "shared/ports/src/",
             "shared/rules/src/",
             "shared/slack/src/",
-            "tests/fake-slack/src/",
+            "shared/fake-slack/src/",
         ],
         except: &[],
         forbidden: &["std::fs", "std::net", "std::io", "std::process", "std::thread"],

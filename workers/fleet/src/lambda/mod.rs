@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws::{SqsBatchResponse, deliveries};
-use aws_template::names::Names;
-use aws_template::{DEAD_LETTERS, SYNC};
+use aws_resources::names::Names;
+use aws_resources::{DEAD_LETTERS, SYNC};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use ports::clock::{SharedClock, SystemClock, TimestampMs};
 use ports::queue::{QueueRef, ReceiveRequest};
