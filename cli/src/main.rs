@@ -41,7 +41,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use ports::clock::SystemClock;
-use process::config::{self, ConfigError};
+use process::config;
 
 use blocking::{block_on, on_archive, on_new_archive, runtime, with_archive};
 use failure::UsageError;
@@ -374,7 +374,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Cloudformation(args) => cloudformation::print(&args, out),
         #[cfg(not(feature = "aws"))]
         Command::Provision(_) | Command::Cloudformation(_) => {
-            Err(ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
+            Err(config::ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
         }
         Command::Dashboards(args) => operate::dashboards::write(&args, out),
         Command::Manifest(args) => manifest::print(&args, out),
@@ -412,7 +412,7 @@ mod tests {
         for command in ["provision", "cloudformation"] {
             let cli = Cli::try_parse_from(["annalist", command]).unwrap();
             let error = run(cli.command, "annalist".into(), &mut Vec::new()).unwrap_err();
-            let is_config_error = error.is::<ConfigError>();
+            let is_config_error = error.is::<config::ConfigError>();
             assert!(is_config_error && error.to_string().contains("--features aws"), "{error}");
         }
     }

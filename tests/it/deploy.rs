@@ -17,7 +17,7 @@ use workers::runtime::RuntimeSettings;
 const REQUESTS_DRAIN: Duration = Duration::from_secs(5);
 
 /// A shell expression that lists the workers' binaries.
-const WORKER_BINARIES: &str = "$(basename -s .rs workers/src/bin/*.rs)";
+const WORKER_BINARIES: &str = "$(basename -s .rs workers/fleet/src/bin/*.rs)";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -29,6 +29,7 @@ use ::slack::ids::TeamId;
 use ::slack::signature::SigningSecrets;
 use anyhow::{Context, bail, ensure};
 use embedded::DATABASE_FILE;
+use fleet::environment::WorkSettings;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
@@ -45,7 +46,6 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use workers::directory::DirectorySync;
-use workers::environment::WorkSettings;
 use workers::file_downloader;
 
 use crate::composition::{Composition, wait_until_true};

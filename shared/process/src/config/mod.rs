@@ -294,7 +294,7 @@ pub enum ConfigError {
     /// AWS would reject a name.
     #[cfg(feature = "aws")]
     #[error(transparent)]
-    AwsName(#[from] aws_template::names::InvalidName),
+    AwsName(#[from] aws_resources::names::InvalidName),
     /// Several processors are set.
     #[error(
         "ANNALIST_PROCESSOR_URL, ANNALIST_PROCESSOR_CMD and ANTHROPIC_API_KEY each name what answers questions: keep one of them"
