@@ -229,7 +229,7 @@ async fn wrong_usage_is_one_line_and_exit_2() {
 }
 
 #[tokio::test]
-async fn without_a_usable_signing_secret_no_program_starts_and_the_manifest_is_named() {
+async fn without_a_usable_signing_secret_no_program_starts_and_setup_is_named() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("untouched");
     let common = [("ANNALIST_DATA", path(&folder)), ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")];
@@ -237,8 +237,8 @@ async fn without_a_usable_signing_secret_no_program_starts_and_the_manifest_is_n
         let up: &[&str] = if *program == binaries().annalist { &["up"] } else { &[] };
         let args = [up, &["--listen", "127.0.0.1:0"]].concat();
         for (secret, expected) in [
-            (None, "annalist manifest"),
-            (Some(""), "annalist manifest"),
+            (None, "annalist setup"),
+            (Some(""), "annalist setup"),
             (Some(" "), "annalist manifest"),
             (Some(","), "SLACK_SIGNING_SECRET"),
             (Some("a,b,hunter2"), "SLACK_SIGNING_SECRET"),

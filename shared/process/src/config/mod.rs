@@ -202,7 +202,8 @@ pub enum ConfigError {
     /// There is no signing secret, and no app-level token in its place.
     #[error(
         "neither {APP_TOKEN} nor {} is set: run `annalist setup`, which creates the app and asks for its tokens; or \
-         copy the Signing Secret, or an app-level token, from your Slack app's Basic Information page",
+         create it from what `annalist manifest` prints, and copy the Signing Secret or an app-level token from its Basic \
+         Information page",
         SIGNING_SECRET.value
     )]
     NoSigningSecret,
