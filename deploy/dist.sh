@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds what a release holds: dist/annalist-<version>-<target>.tar.gz and dist/SHA256SUMS. From the same commit with the
 # same toolchain it makes the same bytes.
-#   deploy/dist.sh [TARGET]      such as x86_64-unknown-linux-gnu; the machine's own without it
+#   deploy/dist.sh [TARGET]      such as x86_64-unknown-linux-musl; the machine's own without it
+# A musl target is a static binary for any Linux. zig compiles its C and links it, the same on every host.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -23,8 +24,23 @@ export SOURCE_DATE_EPOCH
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$root=/src --remap-path-prefix=$cargo_home=/cargo"
 export CFLAGS="${CFLAGS:-} -ffile-prefix-map=$root=/src -ffile-prefix-map=$cargo_home=/cargo"
-cargo build --profile dist --locked --target "$target" -p annalist -p ingest-service -p fleet \
-    --features annalist/aws,ingest-service/aws,fleet/aws
+compile() {
+    local build=(cargo build)
+    if [[ $1 == *-musl ]]; then
+        local tools=target/zig
+        if [[ ! -x $tools/bin/cargo-zigbuild ]]; then
+            python3 -m venv "$tools"
+            "$tools/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+                --requirement deploy/zig.txt
+        fi
+        rustup target add "$1"
+        # Without it, zig adds checks to C code that need a library of their own.
+        build=(env PATH="$root/$tools/bin:$PATH" CFLAGS="$CFLAGS -fno-sanitize=undefined" cargo zigbuild)
+    fi
+    "${build[@]}" --profile dist --locked --target "$1" -p annalist -p ingest-service -p fleet \
+        --features annalist/aws,ingest-service/aws,fleet/aws
+}
+compile "$target"
 built=${CARGO_TARGET_DIR:-target}/$target/dist
 
 stage=$(mktemp -d)
@@ -35,11 +51,12 @@ install -d "$out/bin" "$out/share/man/man1" "$out/share/bash-completion/completi
 for binary in "${binaries[@]}"; do
     install -m 0755 "$built/$binary" "$out/bin/"
 done
-# Made by the binary itself, so what is built for another machine than this one takes them from a build for this one.
+# Made by the binary itself, so for another kind of processor by the same build for this one.
 annalist=$built/annalist
-if [[ $target != "$host" ]]; then
-    cargo build --profile dist --locked -p annalist --features annalist/aws
-    annalist=${CARGO_TARGET_DIR:-target}/dist/annalist
+if [[ ${target%%-*} != "${host%%-*}" ]]; then
+    native=${host%%-*}-${target#*-}
+    compile "$native"
+    annalist=${CARGO_TARGET_DIR:-target}/$native/dist/annalist
 fi
 "$annalist" man --dir "$out/share/man/man1"
 "$annalist" completions bash >"$out/share/bash-completion/completions/annalist"

@@ -322,11 +322,35 @@ fn the_proxies_forward_only_the_events_path_to_the_default_port() {
 }
 
 #[test]
-fn the_release_script_is_valid_and_packs_existing_files() {
-    let script = root().join("deploy/dist.sh");
-    let parsed = Command::new("bash").arg("-n").arg(&script).output().unwrap();
-    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+fn the_release_scripts_are_valid_and_pack_existing_files() {
+    for script in ["deploy/dist.sh", "deploy/release.sh"] {
+        let parsed = Command::new("bash").arg("-n").arg(root().join(script)).output().unwrap();
+        assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    }
+    let refused = Command::new(root().join("deploy/release.sh")).arg("--target").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--targets and --image"));
+    // Without a hash, another wheel of the same name would be run.
+    let pinned = text("deploy/zig.txt").lines().filter(|line| line.contains("--hash=sha256:")).count();
+    assert_eq!(pinned, 4);
     for file in ["deploy/annalist.service", "deploy/annalist.env.example", "LICENSE-MIT", "LICENSE-APACHE"] {
         assert!(text("deploy/dist.sh").contains(file) && root().join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn the_release_workflow_runs_pinned_actions_with_few_rights() {
+    let workflow = text(".github/workflows/release.yml");
+    let actions: Vec<&str> =
+        workflow.lines().filter_map(|line| line.split_once("uses: ")).map(|(_, action)| action).collect();
+    assert!(!actions.is_empty());
+    for action in actions {
+        let commit = action.split(['@', ' ']).nth(1).unwrap();
+        assert!(commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{action}");
+    }
+    assert!(workflow.contains("\npermissions:\n  contents: read\n"));
+    assert_eq!(workflow.matches("contents: write").count(), 1);
+    for run in [".ci/run", "deploy/release.sh"] {
+        assert!(workflow.contains(run) && root().join(run).is_file(), "{run}");
     }
 }
