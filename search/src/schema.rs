@@ -332,7 +332,29 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.read(true).append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    let file = options.open(path)?;
+    #[cfg(unix)]
+    give_to_owner_of_folder(&file, path)?;
+    Ok(file)
+}
+
+/// Gives what root created to the owner of the folder, who runs the service that reads it. SQLite gives its log files
+/// the same owner.
+#[cfg(unix)]
+fn give_to_owner_of_folder(file: &File, path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::fs::{Gid, Uid};
+
+    if rustix::process::geteuid().is_root()
+        && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
+    {
+        let owner = fs::metadata(folder)?;
+        if owner.uid() != 0 {
+            rustix::fs::fchown(file, Some(Uid::from_raw(owner.uid())), Some(Gid::from_raw(owner.gid())))?;
+        }
+    }
+    Ok(())
 }
 
 fn database_error(path: &Path, cause: rusqlite::Error) -> IndexError {

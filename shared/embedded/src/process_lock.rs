@@ -48,13 +48,13 @@ pub(super) struct Others {
 impl ProcessLock {
     /// Announces this process, which has this version of Annalist.
     pub(super) fn join(folder: &Path, version: &str) -> Result<Self, JoinError> {
-        super::connection::create_private_folder(folder)?;
+        super::connection::create_folder_within(folder)?;
         let id = fastrand::i64(1..i64::MAX);
         // Locked and filled before it gets its name: no other process can see it unlocked and treat its owner
         // as dead.
         let unnamed = folder.join(format!(".{id}"));
         let announce = || {
-            let mut file = File::create(&unnamed)?;
+            let mut file = super::connection::create_private_file(&unnamed)?;
             file.lock()?;
             file.write_all(version.as_bytes())?;
             std::fs::rename(&unnamed, folder.join(id.to_string()))?;
@@ -160,7 +160,10 @@ pub(super) fn find_others(folder: &Path, own: i64) -> io::Result<Others> {
 /// Locks the opening of the database until the file is dropped: two processes that check its schema at the
 /// same time would both migrate it.
 pub(super) fn lock_opening(folder: &Path) -> io::Result<File> {
-    let opening = File::options().append(true).create(true).open(folder.join(OPENING))?;
+    let path = folder.join(OPENING);
+    let opening = File::options().append(true).create(true).open(&path)?;
+    #[cfg(unix)]
+    super::connection::give_to_owner_of_folder(&opening, &path)?;
     opening.lock()?;
     Ok(opening)
 }

@@ -26,7 +26,10 @@ impl LockTurns {
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         let file = folder.join(FILE);
         let open = || File::options().read(true).append(true).create(true).open(&file);
-        Ok(Self { waiter: open()?, checker: open()? })
+        let (waiter, checker) = (open()?, open()?);
+        #[cfg(unix)]
+        super::connection::give_to_owner_of_folder(&waiter, &file)?;
+        Ok(Self { waiter, checker })
     }
 
     /// Announces that this process waits; `None` if another process is checking at the same moment.

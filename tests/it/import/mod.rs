@@ -3,6 +3,7 @@
 mod bad_input;
 pub(crate) mod export;
 mod figures;
+mod of_root;
 pub(crate) mod overlapping;
 mod valid;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::backup::sync_folder;
-use crate::connection::create_private_folder;
+use crate::connection::create_folder_within;
 
 /// Maximum number of remembered folders. Beyond it all are forgotten and synced again.
 const MAX_REMEMBERED: usize = 4096;
@@ -31,7 +31,7 @@ impl Folders {
             return Ok(());
         }
         self.create(parent)?;
-        create_private_folder(folder)?;
+        create_folder_within(folder)?;
         // Even if it exists: the process that created it may not have synced it yet.
         sync_folder(parent)?;
         self.remember(folder);

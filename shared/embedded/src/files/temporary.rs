@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::connection::{create_private_file, create_private_folder};
+use crate::connection::{create_folder_within, create_private_file};
 
 /// The folder of this process's files until they are published.
 pub(super) struct TemporaryFiles {
@@ -26,7 +26,7 @@ impl TemporaryFiles {
 
     /// Creates an empty file.
     pub(super) fn create(&self) -> io::Result<TemporaryFile> {
-        create_private_folder(&self.own)?;
+        create_folder_within(&self.own)?;
         let path = self.own.join(self.created.fetch_add(1, Ordering::Relaxed).to_string());
         Ok(TemporaryFile { file: create_private_file(&path)?, path })
     }
