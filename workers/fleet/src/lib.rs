@@ -13,8 +13,7 @@ pub mod standalone;
 
 use std::sync::Arc;
 
-use ports::queue::QueueName;
-use ports::workers::{WORKERS, WorkerSpec};
+use ports::workers::{Feature, WORKERS, WorkerSpec};
 use process::config::responder::ResponderSettings;
 use workers::channel_indexer::ChannelIndexer;
 use workers::file_downloader::FileDownloader;
@@ -76,10 +75,8 @@ pub fn all() -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
 /// The workers that have work to do, given whether questions are answered.
 pub fn enabled(responder: &ResponderSettings) -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
     let is_on = responder.is_on();
-    all().filter(move |(spec, _)| is_on || !is_of_responder(spec))
-}
-
-/// Whether a worker only has work if questions are answered.
-pub fn is_of_responder(spec: &WorkerSpec) -> bool {
-    matches!(spec.queue.name, QueueName::Questions | QueueName::Replies)
+    all().filter(move |(spec, _)| match spec.requires {
+        Some(Feature::Responder) => is_on,
+        None => true,
+    })
 }

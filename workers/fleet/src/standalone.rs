@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
-use ports::workers::{Uses, WorkerSpec};
+use ports::workers::{Feature, Uses, WorkerSpec};
 use process::config::backend::{Backend, BackendArgs};
 use process::config::lambda::on_lambda;
 use process::config::{ConfigError, MetricsArgs};
@@ -69,13 +69,13 @@ fn command(spec: &WorkerSpec) -> clap::Command {
         .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
         .mut_arg("backfill", |flag| flag.hide(spec.queue.name != QueueName::Backfill))
         .mut_arg("responder", |flag| {
-            flag.hide(spec.queue.name != QueueName::Events && !crate::is_of_responder(spec))
+            flag.hide(spec.queue.name != QueueName::Events && spec.requires != Some(Feature::Responder))
         })
 }
 
 async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyhow::Result<()> {
     let mut settings = WorkSettings::read(&args.work).await?;
-    if crate::is_of_responder(spec) && !settings.responder.is_on() && !on_lambda() {
+    if spec.requires == Some(Feature::Responder) && !settings.responder.is_on() && !on_lambda() {
         return Err(ConfigError::ResponderOff(spec.name).into());
     }
     if spec.may_use(Uses::Processor) {
