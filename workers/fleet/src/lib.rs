@@ -1,11 +1,12 @@
 //! The workers, built from an open backend and run.
 //!
-//! * [`environment`] holds the dependencies of all workers; the builder of each worker is listed below.
+//! * [`args`] are the flags of the workers. [`environment`] holds the dependencies of all workers; the builder of each worker is listed below.
 //! * [`standalone`] runs one worker as a process of its own; `lambda` runs it as a function.
 //! * `archive_search` answers questions from the archive's own search, which only a backend on this machine has.
 
 #[cfg(feature = "embedded")]
 pub mod archive_search;
+pub mod args;
 pub mod environment;
 #[cfg(feature = "aws")]
 mod lambda;
@@ -14,7 +15,6 @@ pub mod standalone;
 use std::sync::Arc;
 
 use ports::workers::{Feature, WORKERS, WorkerSpec};
-use process::config::responder::ResponderSettings;
 use workers::channel_indexer::ChannelIndexer;
 use workers::file_downloader::FileDownloader;
 use workers::historian::Historian;
@@ -24,6 +24,7 @@ use workers::responder::Responder;
 use workers::runtime::{Ports, Worker};
 use workers::statistician::Statistician;
 
+use args::ResponderSettings;
 use environment::Environment;
 
 /// Builds a worker.

@@ -17,7 +17,7 @@ use process::telemetry::{self, listener};
 use workers::runtime::{self, RuntimeSettings};
 
 use crate::Build;
-use crate::environment::{Environment, WorkArgs, WorkSettings};
+use crate::environment::{Environment, WorkArgs, WorkSettings, runtime_settings};
 
 /// The flags of a worker's binary. Each binary accepts the flags of all, so that one set of flags starts a
 /// fleet, but shows only its own.
@@ -121,7 +121,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
             sync.run(requests, shutdown.clone()).await;
         }
     };
-    let settings = RuntimeSettings { longest_wait, ..RuntimeSettings::for_backend(&backend) };
+    let settings = RuntimeSettings { longest_wait, ..runtime_settings(&backend) };
     tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), directory_sync);
     backend.close().await;
     Ok(())
