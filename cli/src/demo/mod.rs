@@ -183,7 +183,11 @@ async fn show(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let stop = process::shutdown::on_signal()?;
-    let listener = endpoint.bind().await?;
+    let listener = match endpoint.bind().await {
+        Ok(listener) => listener,
+        // Another program has the port, perhaps another demo.
+        Err(_) => TcpListener::bind("127.0.0.1:0").await?,
+    };
     let address = listener.local_addr()?;
     let file = index_file(&IndexArgs { folder: None }, backend_args)?;
     let router = endpoint.router(backend, BackendKind::Embedded, file, clock, address)?;
