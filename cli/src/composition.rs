@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
-use fleet::environment::{Environment, WorkSettings};
-use ingest::{Ingest, SocketMode, serve_with_socket};
+use fleet::environment::{Environment, WorkSettings, runtime_settings};
+use ingest::{AppTokenRefused, Ingest, SocketMode, serve_with_socket};
 use ports::clock::SharedClock;
 use ports::queue::run::RunId;
+use ports::requests::OpenRequests;
 use ports::reread::Reread;
 use process::config::ConfigError;
 use process::config::backend::Backend;
-use process::requests::OpenRequests;
 use search::follower;
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
@@ -28,7 +28,7 @@ pub(crate) struct Composition {
     /// The address at which ingest accepts events.
     pub(crate) address: SocketAddr,
     accepting: watch::Sender<bool>,
-    ingest: JoinHandle<Result<(), ConfigError>>,
+    ingest: JoinHandle<Result<(), AppTokenRefused>>,
     working: watch::Sender<bool>,
     workers: JoinSet<()>,
 }
@@ -64,8 +64,7 @@ impl Composition {
         let (responder, longest_wait) = (work.responder.clone(), work.waiting.longest_wait());
         let environment = Environment::from_backend(backend, clock, work);
         // The workers also learn about each other's backpressure through these shared settings.
-        let settings =
-            RuntimeSettings { open_requests, longest_wait, ..RuntimeSettings::for_backend(backend) };
+        let settings = RuntimeSettings { open_requests, longest_wait, ..runtime_settings(backend) };
         let mut workers = JoinSet::new();
         for (_, build) in fleet::enabled(&responder) {
             let ports = environment.ports.clone();
@@ -89,7 +88,7 @@ impl Composition {
     pub(crate) async fn wait_for_failure(&mut self) -> anyhow::Error {
         let ended = tokio::select! {
             ended = &mut self.ingest => match ended {
-                Ok(Err(error)) => return error.into(),
+                Ok(Err(refused)) => return ConfigError::AppTokenRefused(refused.reason).into(),
                 Ok(Ok(())) => Ok(()),
                 Err(error) => Err(error),
             },

@@ -27,10 +27,9 @@ use axum::routing::{get, post};
 use ports::clock::SharedClock;
 use ports::queue::Queue;
 use ports::queue::run::RunId;
+use ports::requests::OpenRequests;
 use ports::reread::Reread;
-use process::config::ConfigError;
-use process::requests::OpenRequests;
-use process::telemetry::throttle;
+use ports::throttle;
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -38,7 +37,7 @@ use tokio::sync::watch;
 pub use limits::IngestLimits;
 pub use server::serve;
 pub use slack::EVENTS_PATH;
-pub use socket::{ConnectionFailure, FailureCause, SocketHello, SocketMode, check_socket};
+pub use socket::{AppTokenRefused, ConnectionFailure, FailureCause, SocketHello, SocketMode, check_socket};
 
 /// The path where a load balancer checks whether ingest can accept an event now.
 pub const READY_PATH: &str = "/readyz";
@@ -86,7 +85,7 @@ pub async fn serve_with_socket(
     ingest: Ingest,
     socket: Option<SocketMode>,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), ConfigError> {
+) -> Result<(), AppTokenRefused> {
     let Some(mode) = socket else {
         serve_events(listener, ingest, shutdown).await;
         return Ok(());

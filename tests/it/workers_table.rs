@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use fleet::args::ExistenceArgs;
+use fleet::args::HistorianArgs;
+use fleet::args::ResponderSettings;
+use fleet::args::WaitArgs;
 use fleet::environment::{Environment, WorkSettings};
 use ports::clock::SystemClock;
 use ports::workers::{DIRECTORY, WORKERS};
-use process::config::WaitArgs;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::backfill::HistorianArgs;
-use process::config::existence::ExistenceArgs;
-use process::config::responder::ResponderSettings;
 use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::file_downloader;
 

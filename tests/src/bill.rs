@@ -4,7 +4,6 @@
 //! The counts are upper bounds for a quiet workspace, in which each message comes alone. Tests compare them
 //! with the requests that the parts really send.
 
-use ports::queue::QueueName;
 use ports::workers::{WORKERS, WorkerSpec};
 
 /// Prices in dollars, us-east-1, on demand. The table links to their sources.
@@ -137,10 +136,9 @@ pub const ALARMS: f64 = 6.0;
 /// The number of metrics by default, those of [`aws_resources::summary::SUMMARY`].
 pub const METRICS: f64 = 6.0;
 
-/// The workers whose functions are woken by queues, without those of the responder, which exist only if it is
-/// on.
+/// The workers whose functions are woken by queues, without those of features, which exist only if they are on.
 fn woken() -> impl Iterator<Item = &'static WorkerSpec> {
-    WORKERS.iter().filter(|spec| !matches!(spec.queue.name, QueueName::Questions | QueueName::Replies))
+    WORKERS.iter().filter(|spec| spec.requires.is_none())
 }
 
 /// A line of the bill: the list price, and the part of it that is free for every account.

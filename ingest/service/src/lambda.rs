@@ -12,8 +12,8 @@ use axum::http::Uri;
 use ingest::READY_PATH;
 use lambda_http::{Error, Request};
 use ports::clock::{SharedClock, TimestampMs};
+use ports::throttle::LogThrottle;
 use process::telemetry::emf::Emf;
-use process::telemetry::throttle::LogThrottle;
 use tower::{ServiceExt, service_fn};
 
 /// Metrics are written rarely, because a line for every event would cost as much as the queue. They are

@@ -14,6 +14,7 @@ use ingest::SocketMode;
 use ingest::{Ingest, IngestLimits};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
+use ports::requests::OpenRequests;
 use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs};
 #[cfg(feature = "socket")]
@@ -22,7 +23,6 @@ use process::config::slack::SlackArgs;
 use process::config::socket::{SocketArgs, socket_api};
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
 use process::failure;
-use process::requests::OpenRequests;
 use process::telemetry::{self, listener};
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
@@ -127,7 +127,9 @@ async fn run(
     };
     tracing::info!(%address, backend = %command.backend, "listening");
     #[cfg(feature = "socket")]
-    let ended = ingest::serve_with_socket(events, ingest, socket, ends(shutdown)).await;
+    let ended = ingest::serve_with_socket(events, ingest, socket, ends(shutdown))
+        .await
+        .map_err(|refused| ConfigError::AppTokenRefused(refused.reason));
     #[cfg(not(feature = "socket"))]
     let ended: Result<(), ConfigError> = {
         ingest::serve_events(events, ingest, ends(shutdown)).await;

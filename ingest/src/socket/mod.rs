@@ -21,7 +21,6 @@ use metrics::{counter, gauge};
 use ports::metrics::{SOCKET_CONNECTIONS, SOCKET_DISCONNECTS, SOCKET_ENVELOPES};
 use ports::queue::route::run_message;
 use ports::queue::run::RunId;
-use process::config::ConfigError;
 use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
 use slack_api::socket::SocketApi;
@@ -170,6 +169,14 @@ fn count_disconnect(label: &'static str) {
     counter!(SOCKET_DISCONNECTS, "reason" => label).increment(1);
 }
 
+/// Slack refused the app-level token before a connection was ever ready.
+#[derive(Debug, thiserror::Error)]
+#[error("Slack refuses the app-level token: {reason}")]
+pub struct AppTokenRefused {
+    /// Slack's reason.
+    pub reason: String,
+}
+
 /// Keeps connections open until the process stops.
 ///
 /// # Errors
@@ -179,7 +186,7 @@ pub(crate) async fn run(
     mode: SocketMode,
     presence: Arc<Mutex<Presence>>,
     stop: watch::Receiver<bool>,
-) -> Result<(), ConfigError> {
+) -> Result<(), AppTokenRefused> {
     let connections = mode.connections.get();
     let shared = Arc::new(SocketShared {
         mode,
@@ -206,7 +213,7 @@ pub(crate) async fn run(
 async fn keep_connected(
     shared: Arc<SocketShared>,
     mut stop: watch::Receiver<bool>,
-) -> Result<(), ConfigError> {
+) -> Result<(), AppTokenRefused> {
     let mut backoff = ConnectBackoff::default();
     let mut serving = JoinSet::new();
     // Dropping it closes the connection.
@@ -242,7 +249,7 @@ async fn keep_connected(
             Err(failure) => {
                 shared.note_failure(&failure);
                 if failure.cause == FailureCause::Refused && !shared.presence().was_ready {
-                    return Err(ConfigError::AppTokenRefused(failure.reason));
+                    return Err(AppTokenRefused { reason: failure.reason });
                 }
                 wait_after(&mut backoff, Some(&failure.cause))
             }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ports::queue::QueueName;
 use ports::queue::job::MAX_EVENT_BYTES;
-use process::config::ConfigError;
 use slack_api::socket::{AppToken, SocketApi};
 use testkit::fake_slack::{FakeSlack, refusal};
 use testkit::fake_socket::{APP_TOKEN, FakeSocket, FromClient, SlackSide};
@@ -16,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::*;
-use crate::{SocketMode, serve_with_socket};
+use crate::{AppTokenRefused, SocketMode, serve_with_socket};
 
 mod faults;
 
@@ -29,7 +28,7 @@ struct SocketFixture {
     socket: FakeSocket,
     address: std::net::SocketAddr,
     stop: oneshot::Sender<()>,
-    serving: JoinHandle<Result<(), ConfigError>>,
+    serving: JoinHandle<Result<(), AppTokenRefused>>,
 }
 
 impl SocketFixture {
@@ -246,7 +245,7 @@ async fn a_token_that_slack_refuses_at_the_start_ends_ingest_with_one_line() {
         let ended = serve_with_socket(listener, ingest, Some(mode), std::future::pending());
         let error = timeout(DEADLINE, ended).await.unwrap().unwrap_err().to_string();
         assert!(
-            error.contains("SLACK_APP_TOKEN") && error.contains(code) && !error.contains('\n'),
+            error.contains("app-level token") && error.contains(code) && !error.contains('\n'),
             "{error}"
         );
     }

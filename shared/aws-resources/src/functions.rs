@@ -13,7 +13,7 @@ use crate::names::{Names, settings};
 use crate::permissions::{Grant, LOGS, PermittedPart, Target};
 use ports::queue::QueueName;
 use ports::queue::topology::TableRole;
-use ports::workers::{HourlySpec, WORKERS, WorkerSpec};
+use ports::workers::{Feature, HourlySpec, WORKERS, WorkerSpec};
 use slack::credentials::{BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
 
 /// Slack waits three seconds, so a later response would not reach it, and ingest gives up on the queue after
@@ -62,7 +62,9 @@ impl TemplateFunction {
     pub(super) fn condition(&self) -> Option<&'static str> {
         match self.part {
             PermittedPart::Hourly(_) => Some(HAS_BOT_TOKEN),
-            PermittedPart::Worker(spec) => is_of_responder(spec.queue.name).then_some(ANSWERS),
+            PermittedPart::Worker(spec) => spec.requires.map(|feature| match feature {
+                Feature::Responder => ANSWERS,
+            }),
             PermittedPart::Ingest
             | PermittedPart::Annalist
             | PermittedPart::Eraser
@@ -80,11 +82,6 @@ impl TemplateFunction {
     fn may_use(&self, target: Target) -> bool {
         self.part.grants().iter().any(|grant| grant.targets.contains(&target))
     }
-}
-
-/// Whether a queue is consumed only if answering questions is turned on.
-fn is_of_responder(queue: QueueName) -> bool {
-    matches!(queue, QueueName::Questions | QueueName::Replies)
 }
 
 /// Ingest, one function per worker, and the hourly functions.
@@ -187,11 +184,13 @@ fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value>
     if function.may_use(Target::ExistenceTable) {
         variables.insert(settings::EXISTENCE_TABLE.to_owned(), table(TableRole::Existence));
     }
-    let queue = function.worker().map(|worker| worker.queue.name);
+    let worker = function.worker();
+    let queue = worker.map(|worker| worker.queue.name);
     if queue == Some(QueueName::Backfill) {
         variables.insert("ANNALIST_BACKFILL".to_owned(), reference(parameters::BACKFILL));
     }
-    if queue.is_some_and(|queue| queue == QueueName::Events || is_of_responder(queue)) {
+    let answers = worker.is_some_and(|worker| worker.requires == Some(Feature::Responder));
+    if answers || queue == Some(QueueName::Events) {
         variables.insert("ANNALIST_RESPONDER".to_owned(), reference(parameters::RESPONDER));
     }
     for (secret, variable, has_arn, arn) in [

@@ -10,6 +10,7 @@
 //!   works on which file or question.
 //! * [`workers`]: the table of workers.
 //! * [`clock`]: the only access to wall-clock time. [`lease`]: how long a lease may last. [`metrics`]: the table of all metrics.
+//! * [`requests`]: priority of requests over workers in one process. [`throttle`]: a limit for log lines.
 //! * [`reread`]: tokens and secrets that are read again while the process runs.
 
 pub mod archive;
@@ -21,5 +22,7 @@ pub mod files;
 pub mod lease;
 pub mod metrics;
 pub mod queue;
+pub mod requests;
 pub mod reread;
+pub mod throttle;
 pub mod workers;

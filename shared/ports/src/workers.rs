@@ -46,6 +46,13 @@ pub enum Uses {
     Processor,
 }
 
+/// A feature that a person turns on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// Answering questions.
+    Responder,
+}
+
 /// One row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WorkerSpec {
@@ -59,6 +66,8 @@ pub struct WorkerSpec {
     pub sends_to: &'static [QueueName],
     /// The other resources it uses.
     pub uses: &'static [Uses],
+    /// The feature without which it has no work, and does not run.
+    pub requires: Option<Feature>,
     /// The memory of its function, which also sets its share of CPU time: 1769 MB correspond to one vCPU.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html>
     pub memory_mb: u32,
@@ -112,6 +121,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
         },
         sends_to: &[QueueName::Channels, QueueName::Files, QueueName::Questions],
         uses: &[Uses::Existence, Uses::SlackApi],
+        requires: None,
         // Ten events of up to a megabyte, read and written.
         memory_mb: 256,
         timeout: SHORT,
@@ -131,6 +141,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
         },
         sends_to: &[],
         uses: &[Uses::Existence, Uses::SlackApi],
+        requires: None,
         memory_mb: 256,
         timeout: SHORT,
         // One workspace is one message group, so only one function runs at a time.
@@ -150,6 +161,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
         },
         sends_to: &[],
         uses: &[Uses::Claims, Uses::Files, Uses::SlackApi],
+        requires: None,
         // Ten files, with up to two parts of 8 MiB each.
         memory_mb: 512,
         // A file may be as large as a gigabyte.
@@ -173,6 +185,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
         },
         sends_to: &[],
         uses: &[],
+        requires: None,
         // A page of a day's messages, up to a megabyte, and their counts.
         memory_mb: 256,
         // A day may have many messages.
@@ -195,6 +208,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
         },
         sends_to: &[QueueName::Replies],
         uses: &[Uses::Claims, Uses::Threads, Uses::Processor],
+        requires: Some(Feature::Responder),
         memory_mb: 256,
         // A model takes a minute, and may take more.
         timeout: LONG,
@@ -215,6 +229,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
         },
         sends_to: &[],
         uses: &[Uses::Claims, Uses::Threads, Uses::SlackApi],
+        requires: Some(Feature::Responder),
         memory_mb: 256,
         // An answer has up to eight parts, posted a second apart, and a repeated post may first require a
         // lookup in Slack.
@@ -236,6 +251,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
         },
         sends_to: &[QueueName::Files],
         uses: &[Uses::Threads, Uses::SlackApi],
+        requires: None,
         // Two pages of up to 16 MiB, as responses and as rows.
         memory_mb: 512,
         timeout: LONG,

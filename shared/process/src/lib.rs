@@ -2,7 +2,6 @@
 
 pub mod config;
 pub mod failure;
-pub mod requests;
 pub mod shutdown;
 pub mod telemetry;
 

@@ -327,10 +327,10 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: EVERYWHERE,
-        except: &["shared/process/src/config/", "tests/src/harness/"],
+        except: &["shared/process/src/config/", "tests/src/harness/", "workers/fleet/src/args/"],
         forbidden: &["env::var", "env::var_os", "env::vars", "env::set_var", "(env =", ", env ="],
         tests_too: true,
-        why: "settings are read in one module, so its list of them is complete",
+        why: "settings are read in two modules, those of a process and those of the workers, so their list is complete",
         example: "#[arg(long, env = \"ANNALIST_DATA\")]",
     },
     Rule {

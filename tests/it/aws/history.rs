@@ -5,7 +5,6 @@ use std::time::Duration;
 use ports::archive::{ArchiveExt, Query, key, query_all};
 use ports::clock::SystemClock;
 use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
-use process::config::backfill::BackfillMode;
 use rules::filled;
 use rules::history::job::SpanJob;
 use rules::public_mark;
@@ -17,6 +16,7 @@ use tests::harness::environment::AwsInstallation;
 use tests::harness::metered::WRITES;
 use tests::harness::proxy::{ForwardedRequest, Proxy};
 use tests::harness::stack::Stack;
+use workers::historian::BackfillMode;
 use workers::historian::Historian;
 use workers::runtime::{JobOutcome, Ports, Worker};
 

@@ -11,9 +11,8 @@ use ports::clock::SharedClock;
 use ports::files::Files;
 use ports::queue::run::RunId;
 use ports::queue::{Queue, QueueName};
+use ports::requests::OpenRequests;
 use ports::reread::Reread;
-use process::config::backfill::BackfillMode;
-use process::requests::OpenRequests;
 use secrecy::SecretString;
 use slack::signature::SigningSecrets;
 use slack_api::{ApiUrl, BotToken, Tokens, WebApi};
@@ -22,6 +21,7 @@ use tokio::task::JoinSet;
 use workers::admission::{self, ExistenceCheck};
 use workers::directory::Joiner;
 use workers::file_downloader;
+use workers::historian::BackfillMode;
 use workers::runtime::{self, Ports, RuntimeSettings};
 
 use super::api::{PlayedSlack, SlackTruth};

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, ItemKey};
-use process::config::backfill::BackfillMode;
 use reader::{gaps, history};
 use rules::gap::GapReason;
 use rules::gap::closing::{GapState, HistoryFacts};
@@ -13,6 +12,7 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::TEAM;
 use tokio::time::{Instant, sleep};
+use workers::historian::BackfillMode;
 
 use super::fleet::SimulationState;
 use super::history::{row_matches, shown};

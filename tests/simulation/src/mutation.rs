@@ -12,7 +12,7 @@ use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
-use process::config::existence::ExistenceMode;
+use workers::admission::ExistenceMode;
 use workers::runtime::{Batch, JobOutcome, Worker};
 
 use super::verdict::request;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use fleet::args::{ResponderMode, ResponderSettings};
 use ports::archive::{ArchiveExt, Item, ItemKey};
 use ports::queue::Queue;
-use process::config::responder::{ResponderLimits, ResponderMode, ResponderSettings};
 use processor::{Answer, Processor, ProcessorError, Prompt};
 use rules::question::QuestionId;
 use rules::question::job::QuestionJob;
@@ -19,6 +19,7 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event, ts};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use workers::responder::ResponderLimits;
 
 use super::fleet::SimulationState;
 use super::operator::wait_until_idle;

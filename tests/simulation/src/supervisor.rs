@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use process::config::backfill::BackfillMode;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+use workers::historian::BackfillMode;
 
 use super::fleet::{RunningProcess, SimulationState};
 use super::schedule::Life;

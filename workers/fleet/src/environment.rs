@@ -10,19 +10,19 @@ use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::files::Files;
 use process::config::backend::Backend;
-use process::config::backfill::{BackfillMode, HistorianArgs};
-use process::config::existence::ExistenceArgs;
-use process::config::responder::{ResponderArgs, ResponderSettings};
 use process::config::slack::{self, JoinArgs, SlackArgs};
-use process::config::{ConfigError, FileArgs, WaitArgs, instance_id};
+use process::config::{ConfigError, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
 use workers::admission::{self, ExistenceCheck};
 use workers::claims::Claimant;
 use workers::directory::{DirectorySync, JoinRequests, Joiner};
 use workers::file_downloader;
+use workers::historian::BackfillMode;
 use workers::responder::HelpProcessor;
-use workers::runtime::Ports;
+use workers::runtime::{Ports, RuntimeSettings};
+
+use crate::args::{ExistenceArgs, FileArgs, HistorianArgs, ResponderArgs, ResponderSettings, WaitArgs};
 
 /// If no prompt can reset rows, the periodic sweep only removes old ones: on AWS, each sweep reads every
 /// question, which costs money.
@@ -80,7 +80,7 @@ impl WorkSettings {
             web: slack::web_api_with_post_limit(&args.slack, per_minute).await?,
             join: !args.join.no_join,
             existence: args.existence,
-            downloads: (&args.files).into(),
+            downloads: args.files.settings(),
             backfill: args.backfill,
             waiting: args.waiting,
             responder,
@@ -195,6 +195,12 @@ impl Environment {
         let sync = DirectorySync::new(web, archive, queue).with_known_entities(check.known());
         (sync, joining.map(|(_, requests)| requests))
     }
+}
+
+/// The runtime's limits on a backend.
+pub fn runtime_settings(backend: &Backend) -> RuntimeSettings {
+    let default = RuntimeSettings::default();
+    RuntimeSettings { slots: backend.concurrent_batches().unwrap_or(default.slots), ..default }
 }
 
 /// The archive's search, if an index may exist.

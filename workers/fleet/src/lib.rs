@@ -1,11 +1,12 @@
 //! The workers, built from an open backend and run.
 //!
-//! * [`environment`] holds the dependencies of all workers; the builder of each worker is listed below.
+//! * [`args`] are the flags of the workers. [`environment`] holds the dependencies of all workers; the builder of each worker is listed below.
 //! * [`standalone`] runs one worker as a process of its own; `lambda` runs it as a function.
 //! * `archive_search` answers questions from the archive's own search, which only a backend on this machine has.
 
 #[cfg(feature = "embedded")]
 pub mod archive_search;
+pub mod args;
 pub mod environment;
 #[cfg(feature = "aws")]
 mod lambda;
@@ -13,9 +14,7 @@ pub mod standalone;
 
 use std::sync::Arc;
 
-use ports::queue::QueueName;
-use ports::workers::{WORKERS, WorkerSpec};
-use process::config::responder::ResponderSettings;
+use ports::workers::{Feature, WORKERS, WorkerSpec};
 use workers::channel_indexer::ChannelIndexer;
 use workers::file_downloader::FileDownloader;
 use workers::historian::Historian;
@@ -25,6 +24,7 @@ use workers::responder::Responder;
 use workers::runtime::{Ports, Worker};
 use workers::statistician::Statistician;
 
+use args::ResponderSettings;
 use environment::Environment;
 
 /// Builds a worker.
@@ -76,10 +76,8 @@ pub fn all() -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
 /// The workers that have work to do, given whether questions are answered.
 pub fn enabled(responder: &ResponderSettings) -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
     let is_on = responder.is_on();
-    all().filter(move |(spec, _)| is_on || !is_of_responder(spec))
-}
-
-/// Whether a worker only has work if questions are answered.
-pub fn is_of_responder(spec: &WorkerSpec) -> bool {
-    matches!(spec.queue.name, QueueName::Questions | QueueName::Replies)
+    all().filter(move |(spec, _)| match spec.requires {
+        Some(Feature::Responder) => is_on,
+        None => true,
+    })
 }

@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
-use ports::workers::{Uses, WorkerSpec};
+use ports::workers::{Feature, Uses, WorkerSpec};
 use process::config::backend::{Backend, BackendArgs};
 use process::config::lambda::on_lambda;
 use process::config::{ConfigError, MetricsArgs};
@@ -17,7 +17,7 @@ use process::telemetry::{self, listener};
 use workers::runtime::{self, RuntimeSettings};
 
 use crate::Build;
-use crate::environment::{Environment, WorkArgs, WorkSettings};
+use crate::environment::{Environment, WorkArgs, WorkSettings, runtime_settings};
 
 /// The flags of a worker's binary. Each binary accepts the flags of all, so that one set of flags starts a
 /// fleet, but shows only its own.
@@ -69,13 +69,13 @@ fn command(spec: &WorkerSpec) -> clap::Command {
         .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
         .mut_arg("backfill", |flag| flag.hide(spec.queue.name != QueueName::Backfill))
         .mut_arg("responder", |flag| {
-            flag.hide(spec.queue.name != QueueName::Events && !crate::is_of_responder(spec))
+            flag.hide(spec.queue.name != QueueName::Events && spec.requires != Some(Feature::Responder))
         })
 }
 
 async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyhow::Result<()> {
     let mut settings = WorkSettings::read(&args.work).await?;
-    if crate::is_of_responder(spec) && !settings.responder.is_on() && !on_lambda() {
+    if spec.requires == Some(Feature::Responder) && !settings.responder.is_on() && !on_lambda() {
         return Err(ConfigError::ResponderOff(spec.name).into());
     }
     if spec.may_use(Uses::Processor) {
@@ -121,7 +121,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
             sync.run(requests, shutdown.clone()).await;
         }
     };
-    let settings = RuntimeSettings { longest_wait, ..RuntimeSettings::for_backend(&backend) };
+    let settings = RuntimeSettings { longest_wait, ..runtime_settings(&backend) };
     tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), directory_sync);
     backend.close().await;
     Ok(())

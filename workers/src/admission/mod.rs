@@ -32,7 +32,6 @@ use ports::archive::Archive;
 use ports::clock::{SharedClock, TimestampMs};
 use ports::existence::Existence;
 use ports::metrics::{EXISTENCE_CHECKS, EXISTENCE_LOOKUPS};
-use process::config::existence::ExistenceMode;
 use slack::ids::{ChannelId, TeamId};
 use slack_api::{Method, WebApi};
 use tokio::sync::Semaphore;
@@ -71,6 +70,16 @@ type ExistenceVerdict = Result<(), JobFailure>;
 /// The existence check. Clones share its state.
 #[derive(Clone)]
 pub struct ExistenceCheck(Arc<Inner>);
+
+/// The mode of the existence check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExistenceMode {
+    /// Events with entities that Slack does not know are quarantined; events wait while Slack cannot be
+    /// asked.
+    Enforce,
+    /// Slack is not asked.
+    Off,
+}
 
 /// The dependencies of the check.
 pub struct ExistenceParts {

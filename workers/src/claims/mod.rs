@@ -20,7 +20,6 @@ use ports::claims::{
 use ports::clock::SharedClock;
 use ports::lease::MAX_LEASE;
 use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS};
-use process::config::ClaimArgs;
 use tokio::time::Instant;
 
 pub use guard::{ClaimGuard, Lost};
@@ -61,18 +60,12 @@ impl Default for ClaimSettings {
     }
 }
 
-impl From<&ClaimArgs> for ClaimSettings {
-    fn from(args: &ClaimArgs) -> Self {
-        Self { ttl: args.ttl(), ..Self::default() }
-    }
-}
-
 /// Makes claims for this process.
 pub struct Claimant {
     table: Arc<dyn Claims>,
     memory: ClaimMemory,
     clock: SharedClock,
-    /// Distinguishes this process from every other: see [`process::config::instance_id`].
+    /// Distinguishes this process from every other.
     instance: String,
     claims_made: AtomicU64,
     settings: ClaimSettings,

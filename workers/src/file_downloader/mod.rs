@@ -33,7 +33,7 @@ use crate::failure::JobFailure;
 use crate::runtime::{Batch, BatchJob, DecodedPayload, Worker};
 
 use permits::Permits;
-pub use settings::DownloadSettings;
+pub use settings::{DEFAULT_FILES_PER_MINUTE, DEFAULT_MAX_FILE_BYTES, DownloadSettings};
 
 /// Further received jobs would wait here for the rate of their workspace, on a lease, while another process may
 /// fetch them; and a file that takes an hour would delay the rest of its batch for as long.

@@ -3,10 +3,17 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use process::config::FileArgs;
 use slack_api::download::DownloadTimeLimits;
 
 use crate::claims;
+
+/// Slack publishes no limit for downloads. Five per second is the rate of a user who scrolls through a
+/// channel of pictures, and more than a workspace shares. If it is too much after all, Slack responds with
+/// 429 and the downloader slows down.
+pub const DEFAULT_FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
+
+/// Slack's own limit for an upload.
+pub const DEFAULT_MAX_FILE_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// Limits of the downloader. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
@@ -33,15 +40,9 @@ pub struct DownloadSettings {
 
 impl Default for DownloadSettings {
     fn default() -> Self {
-        Self::from(&FileArgs::default())
-    }
-}
-
-impl From<&FileArgs> for DownloadSettings {
-    fn from(args: &FileArgs) -> Self {
         Self {
-            files_per_minute: args.files_per_minute,
-            max_file_bytes: args.max_file_bytes,
+            files_per_minute: DEFAULT_FILES_PER_MINUTE,
+            max_file_bytes: DEFAULT_MAX_FILE_BYTES,
             max_image_bytes: 5 * 1024 * 1024,
             file_tries: 12,
             image_tries: 3,
@@ -51,7 +52,7 @@ impl From<&FileArgs> for DownloadSettings {
                 whole: Duration::from_secs(60),
                 ..DownloadTimeLimits::default()
             },
-            claims: (&args.claims).into(),
+            claims: claims::ClaimSettings::default(),
         }
     }
 }

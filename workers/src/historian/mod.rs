@@ -16,6 +16,7 @@
 pub mod calls;
 pub mod error;
 mod fill;
+mod mode;
 pub mod page;
 pub mod plan;
 mod reconcile;
@@ -26,6 +27,7 @@ mod worker;
 
 pub use calls::{HistoryCalls, PausePolicy, RESTRICTED_ADVICE};
 pub use error::{Consequence, HistoryError};
+pub use mode::BackfillMode;
 pub use page::{ChannelReader, ReadCounts, ReadSnapshot, ThreadChoice};
 pub use reconcile::{Comparison, FoundDifferences};
 pub use span::{PageBudget, PlannedSpan, SpanEnd};

@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{ItemKey, Query, key, query_all};
 use ports::queue::{Outgoing, QueueName};
-use process::config::backfill::BackfillMode;
 use reader::gaps;
 use rules::filled::{self, UnreadableBefore};
 use rules::history::job::SpanJob;
@@ -16,6 +15,7 @@ use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
 use tokio::time::Instant;
 
+use super::BackfillMode;
 use super::calls::{HistoryCalls, PausePolicy};
 use super::error::{Consequence, HistoryError};
 use super::fill::Looks;

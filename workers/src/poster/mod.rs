@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::queue::QueueName;
-use process::config::responder::ResponderLimits;
 use slack::ids::TeamId;
 use slack_api::WebApi;
 use tokio::time::Instant;
 
 use self::pace::ChannelPace;
 use crate::claims::Claimant;
+use crate::responder::ResponderLimits;
 use crate::runtime::{Batch, DecodedPayload, Ports, Worker};
 
 /// Answers posted concurrently: each mostly waits for its channel's pace or for Slack.

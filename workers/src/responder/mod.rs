@@ -2,11 +2,13 @@
 //!
 //! * [`answering`] takes a question from its row to the job that posts the answer, step by step.
 //! * [`prompt`] collects the input of a processor; [`budget`] checks whether there is room for a question.
+//! * [`limits`] are the limits on questions, answers and context.
 //! * [`sweep`] requeues rows that were reset, and removes rows that were finished long ago.
 
 mod answering;
 mod budget;
 mod help;
+mod limits;
 mod prompt;
 mod sweep;
 
@@ -15,10 +17,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::queue::QueueName;
-use process::config::responder::ResponderLimits;
 use processor::Processor;
 
 pub use help::HelpProcessor;
+pub use limits::{CONCURRENCY, ResponderLimits};
 
 use crate::claims::Claimant;
 use crate::runtime::{Batch, DecodedPayload, Ports, Worker};

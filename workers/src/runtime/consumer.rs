@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ports::queue::{QueueName, QueueRef, ReceiveRequest};
-use process::telemetry::throttle::LogThrottle;
+use ports::throttle::LogThrottle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};

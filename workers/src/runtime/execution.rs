@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt};
 use metrics::{counter, histogram};
 use ports::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
 use ports::queue::{Delivery, GroupId, QueueRef};
-use process::telemetry::throttle::LogThrottle;
+use ports::throttle::LogThrottle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 

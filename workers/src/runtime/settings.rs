@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use process::config::backend::Backend;
-
-use process::requests::OpenRequests;
+use ports::requests::OpenRequests;
 
 use super::Pressure;
 
@@ -38,14 +36,6 @@ pub struct RuntimeSettings {
     pub open_requests: OpenRequests,
     /// Shared by the workers of a process, so that messages have priority.
     pub pressure: Pressure,
-}
-
-impl RuntimeSettings {
-    /// The defaults for a backend.
-    pub fn for_backend(backend: &Backend) -> Self {
-        let default = Self::default();
-        Self { slots: backend.concurrent_batches().unwrap_or(default.slots), ..default }
-    }
 }
 
 impl Default for RuntimeSettings {

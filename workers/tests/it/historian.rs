@@ -12,7 +12,6 @@ use std::time::Duration;
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{Delivery, Outgoing, Queue, QueueName};
-use process::config::backfill::BackfillMode;
 use rules::filled::{self, FilledSpan};
 use rules::gap::dropped;
 use rules::history::job::SpanJob;
@@ -28,6 +27,7 @@ use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use tokio::time::Instant;
+use workers::historian::BackfillMode;
 use workers::historian::{
     ChannelReader, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, PausePolicy, PlannedSpan,
     ReadCounts, ReadSnapshot, SpanEnd, ThreadChoice,

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use embedded::condition::{self, FolderCondition};
+use fleet::args::ResponderArgs;
 use ports::clock::Clock;
 use ports::metrics::{INGEST_REFUSED, SOCKET_CONNECTIONS};
 use process::config::backend::{BackendArgs, BackendKind};
-use process::config::responder::ResponderArgs;
 use process::config::{self, ConfigError};
 use slack::signature::{Refused, SigningSecrets};
 use slack_api::probe;

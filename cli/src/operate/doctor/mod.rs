@@ -21,9 +21,9 @@ mod socket;
 use std::io::{self, Write};
 
 use anyhow::bail;
+use fleet::args::ResponderArgs;
 use ports::clock::{Clock, SystemClock};
 use process::config::backend::BackendArgs;
-use process::config::responder::ResponderArgs;
 use process::config::slack::SlackArgs;
 use process::config::{ListenArgs, MetricsArgs};
 

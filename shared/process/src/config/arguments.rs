@@ -103,18 +103,17 @@ fn is_blank(value: &OsStr) -> bool {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::super::{
-        DEFAULT_FILES_PER_MINUTE, DEFAULT_LISTEN, FileArgs, ListenArgs, MetricsArgs, MetricsDetail,
-        SETTINGS_FILE,
-    };
+    use super::super::{DEFAULT_LISTEN, ListenArgs, MetricsArgs, MetricsDetail, SETTINGS_FILE};
     use super::*;
 
     #[derive(Debug, Parser)]
     struct TestCommand {
         #[command(flatten)]
         listen: ListenArgs,
-        #[command(flatten)]
-        files: FileArgs,
+        #[arg(long, env = "ANNALIST_FILES_PER_MINUTE", default_value_t = 300)]
+        files_per_minute: u32,
+        #[arg(long, env = "ANNALIST_CLAIM_TTL_S", default_value_t = 60)]
+        claim_ttl_s: u64,
         #[command(flatten)]
         viewer: viewer::ViewerArgs,
         #[command(flatten)]
@@ -145,7 +144,7 @@ mod tests {
         assert_eq!((found.listen.listen.port(), found.set.as_str(), found.no_join), (7, "process", true));
         assert_eq!(found.viewer.viewer_host, ["a.example", "b.example"]);
         assert_eq!(found.metrics.metrics, MetricsDetail::Full);
-        assert_eq!(found.files.files_per_minute, DEFAULT_FILES_PER_MINUTE, "a blank value counts as unset");
+        assert_eq!((found.files_per_minute, found.claim_ttl_s), (300, 60), "a blank value counts as unset");
         let flags = ["--listen", "127.0.0.1:8", "--set", "flag", "--viewer-host", "c.example"];
         let found = parse_with(file, &flags).unwrap();
         assert_eq!((found.listen.listen.port(), found.set.as_str()), (8, "flag"));

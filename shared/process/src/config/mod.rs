@@ -4,15 +4,11 @@ mod arguments;
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
-pub mod backfill;
-mod claims;
-pub mod existence;
+mod instance;
 pub mod lambda;
 mod log;
 pub mod named_file;
-#[cfg(feature = "web")]
-pub mod responder;
-mod secrets;
+pub mod secrets;
 mod settings_file;
 #[cfg(feature = "web")]
 pub mod setup;
@@ -27,15 +23,13 @@ pub mod viewer;
 pub mod zone;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ::slack::signature::InvalidSecrets;
 
 pub use ::slack::credentials::{APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SecretVariable};
 pub use arguments::parse;
-pub use claims::{ClaimArgs, instance_id};
+pub use instance::instance_id;
 pub use log::{log_filter, log_filter_or};
 pub use settings_file::{
     SETTINGS_FILE, SettingsArgs, SettingsFacts, SettingsFile, SettingsFileError, SettingsFileState,
@@ -124,72 +118,6 @@ pub enum MetricsDetail {
     Full,
 }
 
-/// How long jobs may wait.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct WaitArgs {
-    /// Days that a job waits for something outside itself, such as a token, before it is quarantined
-    #[arg(
-        long,
-        env = "ANNALIST_WAIT_DAYS",
-        value_name = "N",
-        default_value_t = DEFAULT_WAIT_DAYS,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_WAIT_DAYS)),
-        hide_short_help = true
-    )]
-    pub wait_days: u32,
-}
-
-impl WaitArgs {
-    /// The days as a time.
-    pub fn longest_wait(self) -> Duration {
-        Duration::from_secs(u64::from(self.wait_days) * 86_400)
-    }
-}
-
-impl Default for WaitArgs {
-    fn default() -> Self {
-        Self { wait_days: DEFAULT_WAIT_DAYS }
-    }
-}
-
-/// Longer than a holiday of the person who can replace a token.
-const DEFAULT_WAIT_DAYS: u32 = 30;
-
-/// After ten years no person waits any more.
-const MAX_WAIT_DAYS: u32 = 3_650;
-
-/// The settings of file downloads.
-#[derive(Debug, Clone, clap::Args)]
-pub struct FileArgs {
-    /// Files requested per minute from each workspace, by each process
-    #[arg(long, env = "ANNALIST_FILES_PER_MINUTE", value_name = "N", default_value_t = DEFAULT_FILES_PER_MINUTE)]
-    pub files_per_minute: NonZeroU32,
-    /// Largest file to store
-    #[arg(long, env = "ANNALIST_MAX_FILE_BYTES", value_name = "BYTES", default_value_t = DEFAULT_MAX_FILE_BYTES)]
-    pub max_file_bytes: u64,
-    /// Claims, so that a file is fetched once
-    #[command(flatten)]
-    pub claims: ClaimArgs,
-}
-
-impl Default for FileArgs {
-    fn default() -> Self {
-        Self {
-            files_per_minute: DEFAULT_FILES_PER_MINUTE,
-            max_file_bytes: DEFAULT_MAX_FILE_BYTES,
-            claims: ClaimArgs::default(),
-        }
-    }
-}
-
-/// Slack publishes no limit for downloads. Five per second is the rate of a user who scrolls through a
-/// channel of pictures, and more than a workspace shares. If it is too much after all, Slack responds with
-/// 429 and the downloader slows down.
-pub const DEFAULT_FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
-
-/// Slack's own limit for an upload.
-pub const DEFAULT_MAX_FILE_BYTES: u64 = 1024 * 1024 * 1024;
-
 /// A setting that stops the program from starting, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -268,10 +196,10 @@ pub enum ConfigError {
     },
     /// The existence check is turned on, and there is no token for Slack.
     #[error(
-        "--existence-check {0} (ANNALIST_EXISTENCE_CHECK) asks Slack, and there is no token for it: set SLACK_BOT_TOKEN, \
+        "--existence-check enforce (ANNALIST_EXISTENCE_CHECK) asks Slack, and there is no token for it: set SLACK_BOT_TOKEN, \
          or leave the setting out"
     )]
-    ExistenceCheckWithoutToken(existence::ExistenceMode),
+    ExistenceCheckWithoutToken,
     /// The chosen backend is not part of this build.
     #[error(
         "this build has no {0} backend: build it with `--features {0}`, or set ANNALIST_BACKEND to the one it has"

@@ -1,14 +1,19 @@
 //! Secrets: each from its variable or, if another variable contains its ARN, from Secrets Manager.
 
+use std::path::PathBuf;
+
 use secrecy::SecretString;
-use slack::credentials::SecretVariable;
+use slack::credentials::{APP_TOKEN, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET, SecretVariable};
 
 use super::ConfigError;
+use super::settings_file::{self, BOT_TOKENS_FILE};
 
 /// A secret and the variable that sets it.
-pub(super) struct FoundSecret {
-    pub(super) variable: &'static str,
-    pub(super) secret: SecretString,
+pub struct FoundSecret {
+    /// The variable that contains it, or its ARN.
+    pub variable: &'static str,
+    /// The secret.
+    pub secret: SecretString,
 }
 
 /// Where a secret is.
@@ -33,7 +38,10 @@ pub(super) fn locate(variable: SecretVariable) -> Result<Option<SecretPlace>, Co
 }
 
 /// The secret, if either variable sets it.
-pub(super) async fn find(variable: SecretVariable) -> Result<Option<FoundSecret>, ConfigError> {
+///
+/// # Errors
+/// [`ConfigError`] if both set it, or Secrets Manager does not return it.
+pub async fn find(variable: SecretVariable) -> Result<Option<FoundSecret>, ConfigError> {
     match locate(variable)? {
         None => Ok(None),
         Some(SecretPlace::Variable(found)) => Ok(Some(found)),
@@ -57,4 +65,19 @@ pub(super) async fn from_secrets_manager(
 #[cfg(not(feature = "aws"))]
 pub(super) async fn from_secrets_manager(_: SecretVariable, _: &str) -> Result<SecretString, ConfigError> {
     Err(ConfigError::NotBuilt(super::backend::BackendKind::Aws))
+}
+
+/// The files that may contain secrets: those of tokens and of settings.
+pub fn files() -> Vec<PathBuf> {
+    let tokens = super::text(BOT_TOKENS_FILE).map(PathBuf::from);
+    tokens.into_iter().chain(settings_file::path().map(PathBuf::from)).collect()
+}
+
+/// The secrets that variables contain.
+pub fn values() -> Vec<SecretString> {
+    let secrets = [SIGNING_SECRET, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN].map(|secret| secret.value);
+    let values = secrets.into_iter().chain([APP_TOKEN]).filter_map(super::text);
+    // Two signing secrets are valid while one replaces the other.
+    let words = |value: String| value.split(',').map(str::trim).map(SecretString::from).collect::<Vec<_>>();
+    values.flat_map(words).collect()
 }

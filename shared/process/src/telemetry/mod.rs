@@ -6,7 +6,6 @@ pub mod dashboard;
 pub mod emf;
 pub mod listener;
 pub mod recorder;
-pub mod throttle;
 
 use std::io::IsTerminal;
 

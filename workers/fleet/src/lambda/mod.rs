@@ -24,7 +24,7 @@ use workers::runtime::{
 
 use self::event::FunctionInput;
 use crate::Build;
-use crate::environment::{Environment, WorkSettings};
+use crate::environment::{Environment, WorkSettings, runtime_settings};
 use crate::standalone::WorkerArgs;
 
 /// Jobs that are not done this long before Lambda ends the function are stopped and returned with a backoff:
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
         visibility_timeout: spec.queue.visibility_timeout(),
         drain_deadline: DRAIN,
         longest_wait,
-        ..RuntimeSettings::for_backend(&backend)
+        ..runtime_settings(&backend)
     };
     let function = Arc::new(WorkerFunction { names, ports, worker, directory, settings });
     let answer = service_fn(move |invocation: LambdaEvent<FunctionInput>| {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ports::archive::{Archive, Item};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::waiting::WaitCause;
-use process::config::existence::ExistenceMode;
 use serde_json::{Value, json};
 use slack_api::{Tokens, WebApi};
 use testkit::corpus::{TEAM, event};
@@ -13,6 +12,7 @@ use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, channel, one_token,
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::existence::MemoryExistence;
 use testkit::memory::queue::MemoryQueue;
+use workers::admission::ExistenceMode;
 use workers::admission::{ExistenceCheck, ExistenceParts};
 use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;

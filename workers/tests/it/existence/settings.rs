@@ -1,8 +1,8 @@
 //! `--existence-check`.
 
-use process::config::existence::ExistenceMode;
 use slack_api::Tokens;
 use testkit::fake_slack::one_token;
+use workers::admission::ExistenceMode;
 use workers::runtime::JobOutcome;
 
 use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, message};

@@ -11,7 +11,6 @@ use ports::archive::{Archive, ArchiveExt, Item, ItemKey, Update};
 use ports::claims::Claims;
 use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
-use process::config::responder::ResponderLimits;
 use processor::{Answer, Processor, ProcessorError, Prompt};
 use rules::question::QuestionId;
 use rules::question::rows::{AnswerRow, QuestionRow};
@@ -34,6 +33,7 @@ use workers::eraser::EraserMode;
 use workers::message_writer::MessageWriter;
 use workers::poster::Poster;
 use workers::responder::Responder;
+use workers::responder::ResponderLimits;
 use workers::runtime::{JobOutcome, Ports, Worker};
 
 use crate::eraser;

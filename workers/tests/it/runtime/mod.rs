@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{QueueName, QueueRef, ReceiveRequest};
-use process::requests::OpenRequest;
+use ports::requests::OpenRequest;
 use testkit::faults::{CallFault, FaultPlan, PortMethod};
 use tokio::time::{Instant, sleep, timeout};
 use workers::quarantine;

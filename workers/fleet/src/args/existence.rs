@@ -1,8 +1,7 @@
 //! The setting of the existence check, which verifies events through Slack before they are stored.
 
-use std::fmt;
-
-use super::ConfigError;
+use process::config::ConfigError;
+use workers::admission::ExistenceMode;
 
 /// The setting of the existence check.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -13,16 +12,6 @@ pub struct ExistenceArgs {
     pub existence_check: Option<ExistenceMode>,
 }
 
-/// The mode of the existence check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExistenceMode {
-    /// Events with entities that Slack does not know are quarantined; events wait while Slack cannot be
-    /// asked.
-    Enforce,
-    /// Slack is not asked.
-    Off,
-}
-
 impl ExistenceArgs {
     /// Rejects a mode that needs a token if there is no token.
     ///
@@ -30,20 +19,9 @@ impl ExistenceArgs {
     /// [`ConfigError::ExistenceCheckWithoutToken`] if the mode calls Slack and there is no token.
     pub fn require_tokens(&self, has_tokens: bool) -> Result<(), ConfigError> {
         match self.existence_check {
-            Some(mode @ ExistenceMode::Enforce) if !has_tokens => {
-                Err(ConfigError::ExistenceCheckWithoutToken(mode))
-            }
+            Some(ExistenceMode::Enforce) if !has_tokens => Err(ConfigError::ExistenceCheckWithoutToken),
             Some(ExistenceMode::Enforce | ExistenceMode::Off) | None => Ok(()),
         }
-    }
-}
-
-impl fmt::Display for ExistenceMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Enforce => "enforce",
-            Self::Off => "off",
-        })
     }
 }
 

@@ -5,16 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::slack::credentials::{APP_TOKEN, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
+use process::config::lambda::on_lambda;
+use process::config::named_file::read_text;
+use process::config::{ConfigError, secrets};
 use processor::anthropic::{AnthropicProcessor, AnthropicSettings};
 use processor::command::{CommandLine, CommandProcessor, HiddenFromCommand};
 use processor::http::HttpProcessor;
 use processor::{Processor, ProcessorUrl};
-use secrecy::SecretString;
-
-use super::named_file::read_text;
-use super::settings_file::BOT_TOKENS_FILE;
-use super::{ConfigError, secrets};
+use slack::credentials::{MODEL_KEY, PROCESSOR_TOKEN};
+use workers::responder::{CONCURRENCY, ResponderLimits};
 
 /// The default address of Anthropic's API.
 const ANTHROPIC: &str = "https://api.anthropic.com";
@@ -131,12 +130,6 @@ pub struct ResponderArgs {
     pub replies_per_minute: u32,
 }
 
-/// Most of the time for an answer is spent waiting for a model.
-const CONCURRENCY: NonZeroU32 = NonZeroU32::new(4).unwrap();
-
-/// A question that a user resets with SQL is answered within a minute and a half.
-const RESET_POLL_INTERVAL: Duration = Duration::from_secs(45);
-
 /// The settings of the responder, as read and validated.
 #[derive(Clone)]
 pub struct ResponderSettings {
@@ -148,29 +141,6 @@ pub struct ResponderSettings {
     pub limits: ResponderLimits,
 }
 
-/// The limits on questions, answers and context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResponderLimits {
-    /// Bytes of a thread that are sent with a question.
-    pub context_bytes: usize,
-    /// The maximum age of a question.
-    pub max_age: Duration,
-    /// Questions answered concurrently in this process.
-    pub concurrency: usize,
-    /// Questions per hour.
-    pub per_hour: u32,
-    /// Questions per hour from one user.
-    pub per_user_hour: u32,
-    /// Questions in a thread without another mention.
-    pub per_thread: u32,
-    /// The interval between two messages to one channel.
-    pub post_interval: Duration,
-    /// Messages per minute to one workspace; unlimited if `None`.
-    pub posts_per_minute: Option<NonZeroU32>,
-    /// The interval between two polls for questions that were reset with SQL. Each poll reads all rows.
-    pub reset_poll_interval: Duration,
-}
-
 impl ResponderSettings {
     /// Settings with the responder turned off.
     pub fn off() -> Self {
@@ -180,22 +150,6 @@ impl ResponderSettings {
     /// Whether questions are answered.
     pub fn is_on(&self) -> bool {
         self.mode == ResponderMode::On
-    }
-}
-
-impl Default for ResponderLimits {
-    fn default() -> Self {
-        Self {
-            context_bytes: 32 * 1024,
-            max_age: Duration::from_secs(3_600),
-            concurrency: CONCURRENCY.get() as usize,
-            per_hour: 200,
-            per_user_hour: 20,
-            per_thread: 30,
-            post_interval: Duration::from_secs(1),
-            posts_per_minute: NonZeroU32::new(200),
-            reset_poll_interval: RESET_POLL_INTERVAL,
-        }
     }
 }
 
@@ -211,7 +165,7 @@ impl ResponderArgs {
             per_thread: self.responder_per_thread,
             post_interval: per_second.map_or(Duration::ZERO, |most| Duration::from_secs(1) / most.get()),
             posts_per_minute: NonZeroU32::new(self.replies_per_minute),
-            reset_poll_interval: RESET_POLL_INTERVAL,
+            ..ResponderLimits::default()
         }
     }
 
@@ -246,7 +200,7 @@ impl ResponderArgs {
                         HttpProcessor::new(url, token, timeout).map_err(ConfigError::ProcessorClient)?,
                     ))
                 }
-                (None, Some(_), None) if super::lambda::on_lambda() => {
+                (None, Some(_), None) if on_lambda() => {
                     return Err(ConfigError::CommandOnLambda);
                 }
                 (None, Some(command), None) => {
@@ -281,13 +235,8 @@ impl ResponderArgs {
 
 /// These paths, the files of settings and of tokens, and the secrets.
 fn hidden_from_command(mut paths: Vec<PathBuf>) -> HiddenFromCommand {
-    paths.extend(super::text(BOT_TOKENS_FILE).map(PathBuf::from));
-    paths.extend(super::settings_file::path().map(PathBuf::from));
-    let secrets = [SIGNING_SECRET, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN].map(|secret| secret.value);
-    let values = secrets.into_iter().chain([APP_TOKEN]).map(super::text);
-    // Two signing secrets are valid while one replaces the other.
-    let words = |value: String| value.split(',').map(str::trim).map(SecretString::from).collect::<Vec<_>>();
-    HiddenFromCommand { paths, secrets: values.flatten().flat_map(words).collect() }
+    paths.extend(secrets::files());
+    HiddenFromCommand { paths, secrets: secrets::values() }
 }
 
 fn address(variable: &'static str, text: &str) -> Result<ProcessorUrl, ConfigError> {

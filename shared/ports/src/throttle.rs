@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use ports::clock::TimestampMs;
+use crate::clock::TimestampMs;
 
 /// At most one line of a kind per this period; metrics count the rest.
 const PERIOD_MS: i64 = 10_000;
