@@ -21,6 +21,7 @@ use workers::file_downloader::{DownloadSettings, FileDownloader};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Ports, Worker};
 
+use crate::operate::erase;
 use crate::read::MessageArgs;
 
 /// An open archive, which is removed on drop.
@@ -123,6 +124,27 @@ impl CliFixture {
         let event = json!({ "type": "message", "subtype": "message_deleted", "channel": channel,
             "channel_type": "channel", "ts": clock, "event_ts": clock, "deleted_ts": ts });
         self.write(team, &event).await;
+    }
+
+    /// Adds a reaction at the given time.
+    pub(crate) async fn react(
+        &self,
+        team: &str,
+        channel: &str,
+        ts: &str,
+        user: &str,
+        name: &str,
+        clock: &str,
+    ) {
+        let item = json!({ "type": "message", "channel": channel, "ts": ts });
+        let event = json!({ "type": "reaction_added", "user": user, "reaction": name, "item": item, "event_ts": clock });
+        self.write(team, &event).await;
+    }
+
+    /// Erases a message, if there is one.
+    pub(crate) async fn erase(&self, channel: &str, ts: &str) {
+        let args = parsed(&["--message", channel, ts, "--yes", "--data", "unused"]).unwrap();
+        drop(erase::run(&self.backend, &*self.clock, &args, &mut Vec::new()).await);
     }
 
     pub(crate) async fn person(&self, team: &str, user: &str, display_name: &str) {

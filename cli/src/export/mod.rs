@@ -10,7 +10,7 @@
 //!   stored.
 
 mod channel_files;
-mod folders;
+pub(crate) mod folders;
 mod html;
 mod jsonl;
 mod known_names;

@@ -1,0 +1,230 @@
+//! `annalist publish`: puts chosen channels on the web as a folder of plain pages, which a run brings up to date.
+//!
+//! * [`settings`] and [`channels`]: what is published. [`state`]: what the pages were made from. [`dirty`] marks
+//!   what changed since the last run.
+//! * [`run`] renders what is marked: [`month`] the messages, which [`timeline`] reads, and [`site`] the rest;
+//!   [`tags`] are the names that they show.
+//!   [`write`](mod@write) replaces the files.
+//! * [`opt_outs`]: the only part that writes to the archive.
+
+mod channels;
+mod dirty;
+mod month;
+mod opt_outs;
+#[cfg(test)]
+mod publish_tests;
+mod run;
+mod settings;
+mod site;
+mod state;
+mod tags;
+mod timeline;
+mod write;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use ports::archive::ArchiveError;
+use ports::clock::SystemClock;
+use process::config::backend::{Backend, BackendArgs};
+use process::config::publish::{PublicSiteArgs, SiteUrl};
+use process::config::zone::ZoneArgs;
+use serde_json::json;
+use slack::ids::TeamId;
+
+use self::opt_outs::OptOutCommand;
+use self::run::{PublishRun, RunOutcome};
+use self::settings::SiteSettings;
+use self::state::SiteState;
+use crate::UsageError;
+use crate::blocking::on_archive;
+use crate::plain;
+use crate::read::{ReadError, channel_name, team};
+
+/// `annalist publish`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    subcommand_negates_reqs = true,
+    after_help = "Only the named channels are published, and only while they are public. Run it again to bring the site up to date:\n  \
+    annalist publish --out /var/www/chat --url https://chat.example.org --channel '#general' --data /var/lib/annalist\n  \
+    annalist publish opt-out @ana --data /var/lib/annalist"
+)]
+pub(crate) struct PublishCommand {
+    #[command(subcommand)]
+    wish: Option<OptOutCommand>,
+    #[command(flatten)]
+    publish: PublishArgs,
+}
+
+/// The arguments of a run.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct PublishArgs {
+    #[command(flatten)]
+    site: PublicSiteArgs,
+    /// Publish this channel, by name or id; may be given several times
+    #[arg(long = "channel", value_name = "CHANNEL", value_parser = channel_name)]
+    channels: Vec<String>,
+    /// Publish every public channel
+    #[arg(long)]
+    all_public: bool,
+    /// Channels that are shared with another organisation too
+    #[arg(long)]
+    include_shared: bool,
+    /// With the pictures of people
+    #[arg(long)]
+    avatars: bool,
+    /// Hide a message if its author gives it this reaction
+    #[arg(long, value_name = "NAME")]
+    opt_out_emoji: Option<String>,
+    /// Ask search engines not to list the site, for a trial
+    #[arg(long)]
+    no_index: bool,
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    /// Workspace id, if the archive holds several
+    #[arg(long, value_name = "TEAM", value_parser = team)]
+    team: Option<TeamId>,
+    #[command(flatten)]
+    zone: ZoneArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+/// Why a site could not be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PublishError {
+    /// The folder belongs to something else.
+    #[error("{} has files, but is no site of `annalist publish`: choose an empty folder", .0.display())]
+    StrangeFolder(PathBuf),
+    /// Another run has the folder.
+    #[error("another run is publishing to {}: wait until it ends", .0.display())]
+    Busy(PathBuf),
+    /// The state was written by another version.
+    #[error("the site was made by a newer Annalist: update this one, or choose an empty folder")]
+    NewerState,
+    /// The file of channels cannot be read.
+    #[error("cannot read the channels in {}: {error}", path.display())]
+    ChannelsFile {
+        /// The file.
+        path: PathBuf,
+        /// The failure.
+        error: io::Error,
+    },
+    /// The system has no random numbers.
+    #[error("there are no random numbers: {0}")]
+    Random(String),
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A channel was not found.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The state failed.
+    #[error("the state of the site failed: {0}")]
+    State(#[from] rusqlite::Error),
+    /// A file could not be written.
+    #[error("cannot write the site: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Runs the command, or changes a wish.
+pub(crate) fn command(command: &PublishCommand, out: &mut dyn Write) -> anyhow::Result<()> {
+    match &command.wish {
+        Some(wish) => on_archive(wish.backend(), async |backend| {
+            opt_outs::run(&*backend.archive(), &SystemClock, wish, out).await
+        }),
+        None => {
+            on_archive(&command.publish.backend, async |backend| run(backend, &command.publish, out).await)
+        }
+    }
+}
+
+async fn run(backend: &Backend, args: &PublishArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    if args.channels.is_empty() && args.site.channels_file.is_none() && !args.all_public {
+        return Err(UsageError::new(
+            "nothing is published unless it is named: give --channel, --channels-file or --all-public",
+        )
+        .into());
+    }
+    // Without a subcommand, both are required.
+    let (Some(folder), Some(url)) = (&args.site.out, &args.site.url) else {
+        return Err(UsageError::new("give --out and --url").into());
+    };
+    let outcome = publish(backend, args, folder, url, &AtomicBool::new(false)).await?;
+    if outcome.is_interrupted {
+        return Ok(());
+    }
+    print(args, folder, &outcome, out)
+}
+
+/// Brings the site up to date once.
+async fn publish(
+    backend: &Backend,
+    args: &PublishArgs,
+    folder: &Path,
+    url: &SiteUrl,
+    is_ending: &AtomicBool,
+) -> Result<RunOutcome, PublishError> {
+    let settings = SiteSettings::read(args, url)?;
+    let archive = backend.archive();
+    // A folder that does not exist yet stays missing in a dry run.
+    let state =
+        if args.dry_run && !folder.exists() { SiteState::in_memory()? } else { SiteState::open(folder)? };
+    if args.dry_run {
+        state.try_out()?;
+    }
+    let written = (!args.dry_run).then(|| folder.to_owned());
+    let mut run = PublishRun::begin(&*archive, settings, args.team.as_ref(), state, written).await?;
+    let outcome = run.finish_site(&*backend.changes(), is_ending).await;
+    if args.dry_run {
+        run.state.undo()?;
+    }
+    outcome
+}
+
+fn print(args: &PublishArgs, folder: &Path, outcome: &RunOutcome, out: &mut dyn Write) -> anyhow::Result<()> {
+    let RunOutcome { channels, people_hidden, files, refused, counts, .. } = outcome;
+    let (written, deleted) = (counts.written.len() as u64, counts.deleted.len() as u64);
+    if args.json {
+        let refused: Vec<_> = refused
+            .iter()
+            .map(|refused| json!({ "channel": refused.channel, "reason": refused.reason.as_str() }))
+            .collect();
+        let mut summary = json!({ "channels": channels, "people_hidden": people_hidden, "files": files,
+            "written": written, "deleted": deleted, "unchanged": files.saturating_sub(written), "refused": refused,
+            "search": "off", "dry_run": args.dry_run });
+        if args.dry_run {
+            summary["would_write"] = json!(counts.written);
+            summary["would_delete"] = json!(counts.deleted);
+        }
+        writeln!(out, "{summary}")?;
+        return Ok(());
+    }
+    for refused in refused {
+        writeln!(
+            out,
+            "{} is not published: it is {}.",
+            plain::line(&refused.channel),
+            refused.reason.as_str()
+        )?;
+    }
+    if args.dry_run {
+        for (verb, paths) in [("write", &counts.written), ("delete", &counts.deleted)] {
+            for path in paths {
+                writeln!(out, "would {verb} {}", plain::line(path))?;
+            }
+        }
+        return Ok(());
+    }
+    let folder = plain::line(&folder.display().to_string());
+    let channels = plain::counted(*channels, "channel", "channels");
+    let files = plain::counted(*files, "file", "files");
+    let (written, deleted) = (plain::grouped(written), plain::grouped(deleted));
+    writeln!(out, "{folder} has {channels} in {files}: {written} written, {deleted} deleted.")?;
+    Ok(())
+}

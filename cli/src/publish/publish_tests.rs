@@ -1,0 +1,279 @@
+//! Sites of a small archive, which the real writers fill.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::{CliFixture, output, parsed};
+
+const URL: &str = "https://chat.example.org/archive/";
+
+/// 2026-11-20 in UTC.
+const DAY: i64 = 1_795_132_800;
+
+/// A folder for a site.
+struct PublishedSite {
+    folder: tempfile::TempDir,
+}
+
+impl PublishedSite {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("site")
+    }
+
+    async fn publish(&self, fixture: &CliFixture, more: &[&str]) -> Value {
+        let out = self.run(fixture, more).await.unwrap();
+        serde_json::from_str(&out).unwrap()
+    }
+
+    async fn run(&self, fixture: &CliFixture, more: &[&str]) -> anyhow::Result<String> {
+        let path = self.path();
+        let path = path.to_str().unwrap();
+        let arguments = [&["--out", path, "--url", URL, "--json", "--data", "unused"], more].concat();
+        let args: PublishArgs = parsed(&arguments).unwrap();
+        output(async |out| run(&fixture.backend, &args, out).await).await
+    }
+
+    /// All files but the state, with their texts.
+    fn files(&self) -> BTreeMap<String, String> {
+        let mut files = BTreeMap::new();
+        read_folder(&self.path(), &self.path(), &mut files);
+        files
+    }
+
+    fn file(&self, path: &str) -> String {
+        fs::read_to_string(self.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// The paths of the files with this text.
+    fn with(&self, text: &str) -> Vec<String> {
+        self.files().into_iter().filter(|(_, content)| content.contains(text)).map(|(path, _)| path).collect()
+    }
+}
+
+fn read_folder(root: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().unwrap() != state::STATE_FOLDER {
+                read_folder(root, &path, files);
+            }
+        } else {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            files.insert(name, String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned());
+        }
+    }
+}
+
+fn ts(second: i64) -> String {
+    format!("{}.000100", DAY + second)
+}
+
+async fn archive() -> CliFixture {
+    let fixture = CliFixture::open().await;
+    fixture.channel("T1", "C1", "1.000000", "general").await;
+    fixture.channel("T1", "C2", "2.000000", "secret-plans").await;
+    fixture.person("T1", "U1", "ana").await;
+    fixture.person("T1", "U2", "bob").await;
+    fixture
+}
+
+async fn write_as(fixture: &CliFixture, user: &str, channel: &str, at: &str, text: &str) {
+    fixture.change("T1", channel, at, at, json!({ "user": user, "text": text })).await;
+}
+
+#[tokio::test]
+async fn a_site_has_a_page_for_each_month_and_thread_with_links_that_lead_somewhere() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    fixture.post("T1", "C1", &ts(0), "hello <@U2|robert> in <#C2|secret-plans> and <#C1>").await;
+    fixture.reply("T1", "C1", &ts(60), &ts(0), "a reply &amp; &lt;/script&gt;").await;
+    fixture.post("T1", "C1", &ts(-40 * 86_400), "older").await;
+    fixture.post("T1", "C2", &ts(1), "hidden words").await;
+    let summary = site.publish(&fixture, &["--channel", "general"]).await;
+    assert_eq!((&summary["channels"], &summary["deleted"]), (&json!(1), &json!(0)));
+    let page = site.file("c/general/2026-11.html");
+    assert!(page.contains("@bob") && !page.contains("robert") && page.contains("#another-channel"), "{page}");
+    let thread = format!("c/general/2026-11/{}.html", ts(0).replace('.', ""));
+    let thread = site.file(&thread);
+    let canonical =
+        format!("<link rel=\"canonical\" href=\"{URL}c/general/2026-11/{}.html\">", ts(0).replace('.', ""));
+    assert!(thread.contains(&canonical) && thread.contains("a reply &amp; &lt;/script&gt;"), "{thread}");
+    assert!(
+        thread.contains("DiscussionForumPosting") && thread.contains("\\u003c/script\\u003e"),
+        "{thread}"
+    );
+    for absent in ["hidden words", "secret-plans", "C2", "U1", "U2"] {
+        assert_eq!(site.with(absent), [""; 0], "{absent}");
+    }
+    assert_links_resolve(&site);
+    let again = site.publish(&fixture, &["--channel", "general"]).await;
+    assert_eq!((&again["written"], &again["unchanged"]), (&json!(0), &summary["files"]));
+}
+
+/// Checks that each relative link leads to a file, and each fragment to an element.
+fn assert_links_resolve(site: &PublishedSite) {
+    let files = site.files();
+    for (path, content) in files.iter().filter(|(path, _)| path.ends_with(".html") && *path != "404.html") {
+        for link in content.split([' ', '<']).filter_map(|part| {
+            let value = part.strip_prefix("href=\"").or_else(|| part.strip_prefix("src=\""))?;
+            value.split('"').next()
+        }) {
+            if link.contains("://") {
+                if let Some(own) = link.strip_prefix(URL) {
+                    assert!(files.contains_key(own.split('#').next().unwrap()), "{path} leads to {link}");
+                }
+                continue;
+            }
+            let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let mut target: Vec<&str> = path.split('/').collect();
+            target.pop();
+            for part in file.split('/').filter(|part| !part.is_empty()) {
+                match part {
+                    ".." => target.truncate(target.len() - 1),
+                    name => target.push(name),
+                }
+            }
+            let target = if file.is_empty() { path.clone() } else { target.join("/") };
+            let content = files.get(&target).unwrap_or_else(|| panic!("{path} leads to {link}"));
+            assert!(fragment.is_empty() || content.contains(&format!("id=\"{fragment}\"")), "{path}: {link}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_busy_month_has_a_page_for_each_day_and_a_busy_day_several() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    for number in 0..1_003_i64 {
+        fixture.post("T1", "C1", &ts(number), "words").await;
+    }
+    fixture.post("T1", "C1", &ts(86_400), "next day").await;
+    fixture.post("T1", "C1", &ts(40 * 86_400), "next month").await;
+    site.publish(&fixture, &["--all-public"]).await;
+    let names: Vec<String> =
+        site.files().into_keys().filter(|path| path.starts_with("c/general/2026-1")).collect();
+    let expected =
+        ["2026-11-20-2.html", "2026-11-20.html", "2026-11-21.html", "2026-11.html", "2026-12.html"];
+    assert_eq!(names, expected.map(|name| format!("c/general/{name}")));
+    assert!(site.file("c/general/2026-12.html").contains("href=\"2026-11.html\""));
+    assert!(site.file("c/general/2026-11-21.html").contains("href=\"2026-12.html\""));
+    assert_links_resolve(&site);
+}
+
+/// A source of choices.
+struct RandomChoices(u64);
+
+impl RandomChoices {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Makes a random change to the archive.
+async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i64) {
+    *clock += 1;
+    let now = format!("{}.000000", DAY + 90 * 86_400 + *clock);
+    // A few times in three months, so that edits, replies and deletes meet.
+    let at = |choices: &mut RandomChoices| ts(i64::try_from(choices.below(9)).unwrap() * 10 * 86_400);
+    let channel = ["C1", "C2", "C3"][usize::try_from(choices.below(3)).unwrap()];
+    let user = ["U1", "U2", "U3"][usize::try_from(choices.below(3)).unwrap()];
+    let (one, other) = (at(choices), at(choices));
+    match choices.below(14) {
+        0..=2 => {
+            write_as(fixture, user, channel, &one, &format!("words {clock} <@{user}> <#C3> :tada:")).await
+        }
+        3..=5 if one != other => {
+            let subtype = if choices.below(3) == 0 { Some("thread_broadcast") } else { None };
+            let reply = json!({ "user": user, "text": format!("reply {clock}"), "thread_ts": other, "subtype": subtype });
+            fixture.change("T1", channel, &one, &now, reply).await;
+        }
+        6 => fixture.edit("T1", channel, &one, &now, &format!("edited {clock} <#C2>")).await,
+        7 => fixture.delete("T1", channel, &one, &now).await,
+        8 => {
+            fixture
+                .react(
+                    "T1",
+                    channel,
+                    &one,
+                    user,
+                    ["tada", "no_entry"][usize::try_from(choices.below(2)).unwrap()],
+                    &now,
+                )
+                .await
+        }
+        9 => fixture.profile("T1", user, &format!("name {}", choices.below(3)), &now).await,
+        10 => fixture.rename("T1", channel, &now, &format!("name-{}", choices.below(4))).await,
+        11 => fixture.erase(channel, &one).await,
+        12 => {
+            let wish = ["opt-out", "opt-in"][usize::try_from(choices.below(2)).unwrap()];
+            fixture.advance();
+            wish_of(fixture, wish, user).await;
+        }
+        _ => {
+            let quote = json!([{ "is_share": true, "channel_id": "C2", "author_id": "U2", "text": "quoted", "fallback": "quoted" }]);
+            fixture
+                .change(
+                    "T1",
+                    channel,
+                    &one,
+                    &now,
+                    json!({ "user": user, "text": "look", "attachments": quote }),
+                )
+                .await;
+        }
+    }
+}
+
+async fn wish_of(fixture: &CliFixture, wish: &str, user: &str) {
+    let command = clap::Command::new("annalist").no_binary_name(true);
+    let command = <OptOutCommand as clap::Subcommand>::augment_subcommands(command);
+    let matches = command.try_get_matches_from([wish, user, "--data", "unused"]).unwrap();
+    let command = <OptOutCommand as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+    let mut out = Vec::new();
+    opt_outs::run(fixture.archive(), fixture.clock(), &command, &mut out).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder() {
+    for seed in 1..=4_u64 {
+        let mut choices = RandomChoices(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let fixture = archive().await;
+        fixture.channel("T1", "C3", "3.000000", "random").await;
+        let (site, mut clock) = (PublishedSite::new(), 0);
+        for round in 0..8 {
+            for _ in 0..choices.below(6) {
+                change(&fixture, &mut choices, &mut clock).await;
+            }
+            let lists: [&[&str]; 3] = [&["C1", "C3"], &["C1"], &["C1", "C2", "C3"]];
+            let list = lists[usize::try_from(choices.below(8)).unwrap().min(2)];
+            let mut more: Vec<&str> = list.iter().flat_map(|channel| ["--channel", channel]).collect();
+            more.extend(["--opt-out-emoji", "no_entry"]);
+            site.publish(&fixture, &more).await;
+            let fresh = PublishedSite::new();
+            fresh.publish(&fixture, &more).await;
+            let (now, expected) = (site.files(), fresh.files());
+            let differ: Vec<&String> = now
+                .keys()
+                .chain(expected.keys())
+                .filter(|path| now.get(*path) != expected.get(*path))
+                .collect();
+            if let Some(path) = differ.first() {
+                panic!(
+                    "seed {seed}, round {round}: {differ:?}\n{:#?}\nis not\n{:#?}",
+                    now.get(*path),
+                    expected.get(*path)
+                );
+            }
+            assert_links_resolve(&site);
+        }
+    }
+}
