@@ -66,6 +66,14 @@ impl CliFixture {
         self.write(team, &message(channel, ts, text)).await;
     }
 
+    /// Posts messages at once.
+    pub(crate) async fn post_all(&self, team: &str, channel: &str, timestamps: &[String]) {
+        let events = timestamps.iter().map(|ts| delivery(team, &message(channel, ts, "words")));
+        let writer = MessageWriter::new(self.backend.archive(), self.backend.queue());
+        let outcomes = writer.handle(&events.collect::<Vec<_>>()).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done));
+    }
+
     /// Posts a message with a file, then runs the file downloader without a token.
     pub(crate) async fn share(&self, team: &str, channel: &str, ts: &str, file: &Value) {
         let mut message = message(channel, ts, "look");
@@ -143,8 +151,12 @@ impl CliFixture {
 
     /// Erases a message, if there is one.
     pub(crate) async fn erase(&self, channel: &str, ts: &str) {
-        let args = parsed(&["--message", channel, ts, "--yes", "--data", "unused"]).unwrap();
-        drop(erase::run(&self.backend, &*self.clock, &args, &mut Vec::new()).await);
+        let data = self.folder.path().to_str().unwrap();
+        let args = parsed(&["--message", channel, ts, "--yes", "--data", data]).unwrap();
+        match erase::run(&self.backend, &*self.clock, &args, &mut Vec::new()).await {
+            Ok(()) => {}
+            Err(error) => assert!(error.to_string().contains("no message"), "{error}"),
+        }
     }
 
     pub(crate) async fn person(&self, team: &str, user: &str, display_name: &str) {

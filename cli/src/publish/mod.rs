@@ -5,9 +5,10 @@
 //! * [`run`] renders what is marked: [`month`] the messages, which [`timeline`] reads, and [`site`] the rest;
 //!   [`tags`] are the names that they show.
 //!   [`write`](mod@write) replaces the files.
-//! * [`opt_outs`]: the only part that writes to the archive.
+//! * [`check`] looks for what is wrong with a site. [`opt_outs`]: the only part that writes to the archive.
 
 mod channels;
+mod check;
 mod dirty;
 mod month;
 mod opt_outs;
@@ -23,7 +24,7 @@ mod write;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use ports::archive::ArchiveError;
 use ports::clock::SystemClock;
@@ -32,15 +33,21 @@ use process::config::publish::{PublicSiteArgs, SiteUrl};
 use process::config::zone::ZoneArgs;
 use serde_json::json;
 use slack::ids::TeamId;
+use tokio::sync::watch;
 
+use self::check::SiteProblem;
 use self::opt_outs::OptOutCommand;
 use self::run::{PublishRun, RunOutcome};
 use self::settings::SiteSettings;
 use self::state::SiteState;
 use crate::UsageError;
 use crate::blocking::on_archive;
+use crate::failure;
 use crate::plain;
 use crate::read::{ReadError, channel_name, team};
+
+/// The shortest time between two turns: each of them reads all names.
+const SHORTEST_TURN: Duration = Duration::from_secs(10);
 
 /// `annalist publish`.
 #[derive(Debug, Clone, clap::Args)]
@@ -83,6 +90,15 @@ pub(crate) struct PublishArgs {
     /// Print what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Look for what is wrong with the site, and change nothing
+    #[arg(long, conflicts_with = "dry_run")]
+    check: bool,
+    /// Keep running until stopped, and publish what is new at each turn
+    #[arg(long, conflicts_with_all = ["dry_run", "check"])]
+    follow: bool,
+    /// With --follow: the time between two turns, such as 90s, 15m, 1h or 1d
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = turn)]
+    every: Duration,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -104,6 +120,9 @@ pub(crate) enum PublishError {
     /// Another run has the folder.
     #[error("another run is publishing to {}: wait until it ends", .0.display())]
     Busy(PathBuf),
+    /// There is nothing to check.
+    #[error("{} is no folder: publish a site first", .0.display())]
+    NoSite(PathBuf),
     /// The state was written by another version.
     #[error("the site was made by a newer Annalist: update this one, or choose an empty folder")]
     NewerState,
@@ -155,11 +174,28 @@ async fn run(backend: &Backend, args: &PublishArgs, out: &mut dyn Write) -> anyh
     let (Some(folder), Some(url)) = (&args.site.out, &args.site.url) else {
         return Err(UsageError::new("give --out and --url").into());
     };
-    let outcome = publish(backend, args, folder, url, &AtomicBool::new(false)).await?;
-    if outcome.is_interrupted {
-        return Ok(());
+    if args.check {
+        return check_site(backend, args, folder, url, out).await;
     }
-    print(args, folder, &outcome, out)
+    let mut shutdown = process::shutdown::on_signal()?;
+    while !*shutdown.borrow() {
+        let turn = publish(backend, args, folder, url, &shutdown).await;
+        match turn {
+            Ok(outcome) if outcome.is_interrupted => break,
+            Ok(outcome) => print(args, folder, &outcome, out)?,
+            // The next turn may find the disk or the archive well again.
+            Err(error) if args.follow => drop(failure::report_error(&error.into())),
+            Err(error) => return Err(error.into()),
+        }
+        if !args.follow {
+            return Ok(());
+        }
+        out.flush()?;
+        // A failed wait means that the process is ending.
+        drop(tokio::time::timeout(args.every, shutdown.wait_for(|is_ending| *is_ending)).await);
+    }
+    writeln!(out, "Stopped: the next run completes the site.")?;
+    Ok(())
 }
 
 /// Brings the site up to date once.
@@ -168,7 +204,7 @@ async fn publish(
     args: &PublishArgs,
     folder: &Path,
     url: &SiteUrl,
-    is_ending: &AtomicBool,
+    shutdown: &watch::Receiver<bool>,
 ) -> Result<RunOutcome, PublishError> {
     let settings = SiteSettings::read(args, url)?;
     let archive = backend.archive();
@@ -180,11 +216,60 @@ async fn publish(
     }
     let written = (!args.dry_run).then(|| folder.to_owned());
     let mut run = PublishRun::begin(&*archive, settings, args.team.as_ref(), state, written).await?;
-    let outcome = run.finish_site(&*backend.changes(), is_ending).await;
+    let outcome = run.finish_site(&*backend.changes(), shutdown).await;
     if args.dry_run {
         run.state.undo()?;
     }
     outcome
+}
+
+/// Prints what is wrong with the site. The command fails if there is something.
+async fn check_site(
+    backend: &Backend,
+    args: &PublishArgs,
+    folder: &Path,
+    url: &SiteUrl,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let settings = SiteSettings::read(args, url)?;
+    if !folder.is_dir() {
+        return Err(PublishError::NoSite(folder.to_owned()).into());
+    }
+    let (archive, state) = (backend.archive(), SiteState::open(folder)?);
+    let run = PublishRun::begin(&*archive, settings, args.team.as_ref(), state, None).await?;
+    let unshown = run.unshown_names().await?;
+    let (checked, problems) = check::check(&run.state, folder, url.as_str(), url.path(), &unshown)?;
+    if args.json {
+        let problems: Vec<_> = problems.iter().map(SiteProblem::to_json).collect();
+        writeln!(out, "{}", json!({ "checked": checked, "problems": problems }))?;
+    } else {
+        for SiteProblem { path, problem, detail } in &problems {
+            writeln!(out, "{problem}: {}: {}", plain::line(path), plain::line(detail))?;
+        }
+    }
+    out.flush()?;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let problems = plain::counted(problems.len() as u64, "problem", "problems");
+    anyhow::bail!("the site has {problems}: publish it again, or choose an empty folder")
+}
+
+/// Reads the time between two turns.
+fn turn(text: &str) -> Result<Duration, &'static str> {
+    const EXPECTED: &str = "use a time such as 90s, 15m, 1h or 1d, of at least 10 seconds";
+    let split = text.len().saturating_sub(1);
+    let (number, unit) = text.split_at_checked(split).ok_or(EXPECTED)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(EXPECTED),
+    };
+    let number: u32 = number.parse().map_err(|_| EXPECTED)?;
+    let turn = Duration::from_secs(u64::from(number) * seconds);
+    (turn >= SHORTEST_TURN).then_some(turn).ok_or(EXPECTED)
 }
 
 fn print(args: &PublishArgs, folder: &Path, outcome: &RunOutcome, out: &mut dyn Write) -> anyhow::Result<()> {

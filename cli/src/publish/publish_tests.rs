@@ -150,9 +150,7 @@ fn assert_links_resolve(site: &PublishedSite) {
 #[tokio::test]
 async fn a_busy_month_has_a_page_for_each_day_and_a_busy_day_several() {
     let (fixture, site) = (archive().await, PublishedSite::new());
-    for number in 0..1_003_i64 {
-        fixture.post("T1", "C1", &ts(number), "words").await;
-    }
+    fixture.post_all("T1", "C1", &(0..1_003).map(ts).collect::<Vec<_>>()).await;
     fixture.post("T1", "C1", &ts(86_400), "next day").await;
     fixture.post("T1", "C1", &ts(40 * 86_400), "next month").await;
     site.publish(&fixture, &["--all-public"]).await;
@@ -164,6 +162,195 @@ async fn a_busy_month_has_a_page_for_each_day_and_a_busy_day_several() {
     assert!(site.file("c/general/2026-12.html").contains("href=\"2026-11.html\""));
     assert!(site.file("c/general/2026-11-21.html").contains("href=\"2026-12.html\""));
     assert_links_resolve(&site);
+}
+
+const GENERAL: &[&str] = &["--channel", "general"];
+
+#[tokio::test]
+async fn nothing_of_a_hidden_person_is_on_the_site_until_they_return() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    write_as(&fixture, "U2", "C1", &ts(0), "words of bob").await;
+    write_as(&fixture, "U1", "C1", &ts(60), "ask <@U2|bob>").await;
+    fixture.reply("T1", "C1", &ts(70), &ts(0), "a reply").await;
+    fixture.react("T1", "C1", &ts(60), "U2", "tada", &ts(80)).await;
+    let quote = json!([{ "is_share": true, "channel_id": "C1", "author_id": "U2", "author_name": "bob", "text": "quote of bob" }]);
+    fixture.change("T1", "C1", &ts(90), &ts(90), json!({ "text": "look", "attachments": quote })).await;
+    site.publish(&fixture, GENERAL).await;
+    let before = site.files();
+    assert!(!site.with("bob").is_empty());
+    fixture.advance();
+    wish_of(&fixture, &["opt-out", "bob"]).await;
+    let summary = site.publish(&fixture, GENERAL).await;
+    assert_eq!(summary["people_hidden"], 1);
+    assert_eq!(site.with("bob"), [""; 0]);
+    let thread = site.file(&format!("c/general/2026-11/{}.html", ts(0).replace('.', "")));
+    assert!(
+        thread.contains("<title>Thread of 2026-11-20") && thread.contains("This message is not shown."),
+        "{thread}"
+    );
+    assert!(site.file("c/general/2026-11.html").contains("@a member"));
+    fixture.advance();
+    wish_of(&fixture, &["opt-out", "U2", "--keep-text"]).await;
+    site.publish(&fixture, GENERAL).await;
+    assert!(!site.with("words of bob").is_empty() && site.with(">bob<").is_empty());
+    fixture.advance();
+    wish_of(&fixture, &["opt-in", "U2"]).await;
+    site.publish(&fixture, GENERAL).await;
+    assert_eq!(site.files(), before);
+}
+
+#[tokio::test]
+async fn what_leaves_the_archive_or_the_list_leaves_the_site() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    let both = ["--channel", "C1", "--channel", "C2"];
+    fixture.post("T1", "C1", &ts(0), "first words").await;
+    fixture.post("T1", "C1", &ts(10), "erased words").await;
+    fixture.reply("T1", "C1", &ts(20), &ts(0), "deleted words").await;
+    fixture.post("T1", "C2", &ts(30), "other words").await;
+    site.publish(&fixture, &both).await;
+    for words in ["first words", "erased words", "deleted words", "other words"] {
+        assert!(!site.with(words).is_empty(), "{words}");
+    }
+    fixture.edit("T1", "C1", &ts(0), &ts(40), "second words").await;
+    fixture.erase("C1", &ts(10)).await;
+    fixture.delete("T1", "C1", &ts(20), &ts(50)).await;
+    fixture.channel_event("T1", "channel_convert_to_private", "C2", &ts(60)).await;
+    fixture.channel_notice("T1", "C2", &ts(61), "channel_convert_to_private", ("x", "y")).await;
+    let summary = site.publish(&fixture, &both).await;
+    assert_eq!(summary["refused"], json!([{ "channel": "C2", "reason": "private" }]));
+    for words in ["first words", "erased words", "deleted words", "other words", "secret-plans"] {
+        assert_eq!(site.with(words), [""; 0], "{words}");
+    }
+    assert!(!site.with("second words").is_empty());
+    let thread = site.path().join(format!("c/general/2026-11/{}.html", ts(0).replace('.', "")));
+    assert!(!thread.exists(), "a thread without replies has no page");
+    let error = site.run(&fixture, &["--channel", "no-such-channel"]).await.unwrap_err();
+    assert!(error.to_string().contains("no-such-channel"), "{error}");
+    assert!(!site.with("second words").is_empty());
+}
+
+#[tokio::test]
+async fn a_renamed_channel_keeps_its_addresses_and_its_new_name_leads_there() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    fixture.post("T1", "C1", &ts(0), "words").await;
+    site.publish(&fixture, GENERAL).await;
+    fixture.rename("T1", "C1", &ts(10), "lobby").await;
+    site.publish(&fixture, &["--channel", "lobby"]).await;
+    assert!(site.file("c/general/2026-11.html").contains("#lobby"));
+    let redirect = site.file("c/lobby/index.html");
+    assert!(redirect.contains("0; url=../general/index.html") && redirect.contains("noindex"), "{redirect}");
+    let maps = [site.file("sitemap-site.xml"), site.file("c/general/sitemap-1.xml")].concat();
+    assert!(maps.contains("/c/general/2026-11.html</loc>") && !maps.contains("lobby"), "{maps}");
+    assert_links_resolve(&site);
+}
+
+#[tokio::test]
+async fn pseudonyms_stay_and_no_name_or_id_is_left() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    fixture.post("T1", "C1", &ts(0), "hello <@U2> and <@U2|bob>").await;
+    let pseudonyms = [GENERAL, &["--names", "pseudonym"]].concat();
+    site.publish(&fixture, &pseudonyms).await;
+    for name in ["ana", "bob", "U1", "U2"] {
+        assert_eq!(site.with(name), [""; 0], "{name}");
+    }
+    let fresh = PublishedSite::new();
+    fresh.publish(&fixture, &pseudonyms).await;
+    assert_eq!(site.files(), fresh.files());
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing_and_names_what_the_run_then_does() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    fixture.post("T1", "C1", &ts(0), "words").await;
+    let planned = site.publish(&fixture, &[GENERAL, &["--dry-run"]].concat()).await;
+    assert!(!site.path().exists());
+    let done = site.publish(&fixture, GENERAL).await;
+    let files: Vec<String> = site.files().into_keys().collect();
+    assert_eq!((planned["would_write"].clone(), done["written"].clone()), (json!(files), json!(files.len())));
+    fixture.delete("T1", "C1", &ts(0), &ts(10)).await;
+    let before = site.files();
+    let planned = site.publish(&fixture, &[GENERAL, &["--dry-run"]].concat()).await;
+    assert_eq!(site.files(), before);
+    assert_eq!(planned["would_delete"], json!(["c/general/2026-11.html"]));
+    let done = site.publish(&fixture, GENERAL).await;
+    assert_eq!((&done["written"], &done["deleted"]), (&planned["written"], &json!(1)));
+}
+
+#[tokio::test]
+async fn a_check_finds_files_and_links_that_are_wrong() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    fixture.post("T1", "C1", &ts(0), "words").await;
+    fixture.reply("T1", "C1", &ts(10), &ts(0), "a reply").await;
+    site.publish(&fixture, GENERAL).await;
+    let checked = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+    let check = [GENERAL, &["--check"]].concat();
+    let well = checked(&site.run(&fixture, &check).await.unwrap());
+    assert_eq!((&well["problems"], &well["checked"]), (&json!([]), &json!(site.files().len())));
+    let page = site.path().join("c/general/2026-11.html");
+    let content = fs::read_to_string(&page).unwrap();
+    for (problem, break_it) in [
+        (
+            "unknown_file",
+            Box::new(|| fs::write(site.path().join("added.html"), "x").unwrap()) as Box<dyn Fn()>,
+        ),
+        (
+            "changed_file",
+            Box::new(|| fs::write(&page, format!("{content}<a href=\"nowhere.html\">")).unwrap()),
+        ),
+        ("broken_link", Box::new(|| {})),
+        (
+            "hidden",
+            Box::new(|| {
+                fs::write(&page, format!("{content}<bdi class=\"mention\">#secret-plans</bdi>")).unwrap()
+            }),
+        ),
+        ("missing_file", Box::new(|| fs::remove_file(&page).unwrap())),
+    ] {
+        break_it();
+        let found = problems(&site, &fixture, &check).await;
+        assert!(found.contains(&problem.to_owned()), "{problem} {found:?}");
+    }
+}
+
+async fn problems(site: &PublishedSite, fixture: &CliFixture, check: &[&str]) -> Vec<String> {
+    let path = site.path();
+    let arguments =
+        [&["--out", path.to_str().unwrap(), "--url", URL, "--json", "--data", "unused"], check].concat();
+    let args: PublishArgs = parsed(&arguments).unwrap();
+    let mut out = Vec::new();
+    run(&fixture.backend, &args, &mut out).await.unwrap_err();
+    let found: Value = serde_json::from_slice(&out).unwrap();
+    found["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| found["problem"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_folder_of_something_else_and_a_second_run_are_refused() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    fs::create_dir_all(site.path()).unwrap();
+    fs::write(site.path().join("mine.txt"), "mine").unwrap();
+    let error = site.run(&fixture, GENERAL).await.unwrap_err().to_string();
+    assert!(error.contains("choose an empty folder"), "{error}");
+    assert_eq!(site.files().into_keys().collect::<Vec<_>>(), ["mine.txt"]);
+    assert!(!site.path().join(state::STATE_FOLDER).exists());
+    fs::remove_file(site.path().join("mine.txt")).unwrap();
+    let _state = SiteState::open(&site.path()).unwrap();
+    let error = site.run(&fixture, GENERAL).await.unwrap_err().to_string();
+    assert!(error.contains("another run"), "{error}");
+}
+
+#[test]
+fn a_turn_is_a_number_with_a_unit() {
+    for (text, seconds) in [("90s", 90), ("15m", 900), ("1h", 3_600), ("1d", 86_400)] {
+        assert_eq!(turn(text), Ok(Duration::from_secs(seconds)), "{text}");
+    }
+    for refused in ["", "h", "1", "9s", "0h", "-1h", "1w", "1é", "99999999999h"] {
+        assert!(turn(refused).is_err(), "{refused}");
+    }
 }
 
 /// A source of choices.
@@ -216,7 +403,7 @@ async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i
         12 => {
             let wish = ["opt-out", "opt-in"][usize::try_from(choices.below(2)).unwrap()];
             fixture.advance();
-            wish_of(fixture, wish, user).await;
+            wish_of(fixture, &[wish, user]).await;
         }
         _ => {
             let quote = json!([{ "is_share": true, "channel_id": "C2", "author_id": "U2", "text": "quoted", "fallback": "quoted" }]);
@@ -233,10 +420,10 @@ async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i
     }
 }
 
-async fn wish_of(fixture: &CliFixture, wish: &str, user: &str) {
+async fn wish_of(fixture: &CliFixture, wish: &[&str]) {
     let command = clap::Command::new("annalist").no_binary_name(true);
     let command = <OptOutCommand as clap::Subcommand>::augment_subcommands(command);
-    let matches = command.try_get_matches_from([wish, user, "--data", "unused"]).unwrap();
+    let matches = command.try_get_matches_from([wish, &["--data", "unused"]].concat()).unwrap();
     let command = <OptOutCommand as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
     let mut out = Vec::new();
     opt_outs::run(fixture.archive(), fixture.clock(), &command, &mut out).await.unwrap();
@@ -244,7 +431,7 @@ async fn wish_of(fixture: &CliFixture, wish: &str, user: &str) {
 
 #[tokio::test]
 async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder() {
-    for seed in 1..=4_u64 {
+    for seed in 1..=3_u64 {
         let mut choices = RandomChoices(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let fixture = archive().await;
         fixture.channel("T1", "C3", "3.000000", "random").await;

@@ -3,25 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ports::archive::Archive;
 use ports::changes::Changes;
 use process::config::publish::PublicNaming;
 use reader::directory;
 use reader::joined::ChannelOfTeam;
-use reader::names::DisplayNames;
+use reader::names::{DisplayNames, is_visible};
+use reader::plain;
 use rules::publishing::PublicNames;
+use rules::view::PersonView;
 use slack::ids::TeamId;
+use tokio::sync::watch;
 use viewer::gather::pictures::{self, CustomEmoji, PictureBook};
 use viewer::pages::sidebar::{ChannelMenu, MenuChannel};
 use viewer::public_links::{PublicSite, encoded};
 
 use super::PublishError;
 use super::channels::{self, RefusedChannel, SiteChannel, SiteChannels};
+use super::check::UnshownNames;
 use super::settings::{self, SiteSettings};
 use super::state::{SiteState, UnitKind};
 use super::write::{SiteWriter, WriteCounts};
+use crate::read::people_of;
 
 /// A run.
 pub(super) struct PublishRun<'a> {
@@ -117,15 +121,15 @@ impl<'a> PublishRun<'a> {
         })
     }
 
-    /// Brings the site up to date. `is_ending` ends the run between two units.
+    /// Brings the site up to date. `shutdown` ends the run between two units.
     pub(super) async fn finish_site(
         &mut self,
         changes: &dyn Changes,
-        is_ending: &AtomicBool,
+        shutdown: &watch::Receiver<bool>,
     ) -> Result<RunOutcome, PublishError> {
         self.mark_changes(changes).await?;
         self.delete_unlisted()?;
-        let is_interrupted = !self.render(is_ending).await?;
+        let is_interrupted = !self.render(shutdown).await?;
         self.writer.flush(&mut self.state)?;
         let files: u32 = self.state.db().query_row("SELECT count(*) FROM page", [], |row| row.get(0))?;
         Ok(RunOutcome {
@@ -147,14 +151,14 @@ impl<'a> PublishRun<'a> {
     }
 
     /// Renders every marked unit. Returns false if the run must end before.
-    async fn render(&mut self, is_ending: &AtomicBool) -> Result<bool, PublishError> {
+    async fn render(&mut self, shutdown: &watch::Receiver<bool>) -> Result<bool, PublishError> {
         loop {
             let months = self.state.dirty(UnitKind::Month)?;
             if months.is_empty() {
                 break;
             }
             for unit in &months {
-                if is_ending.load(Ordering::Relaxed) {
+                if *shutdown.borrow() {
                     return Ok(false);
                 }
                 self.month(unit).await?;
@@ -166,7 +170,7 @@ impl<'a> PublishRun<'a> {
             }
         }
         for unit in self.state.dirty(UnitKind::Channel)? {
-            if is_ending.load(Ordering::Relaxed) {
+            if *shutdown.borrow() {
                 return Ok(false);
             }
             self.channel_pages(&unit).await?;
@@ -201,6 +205,25 @@ impl<'a> PublishRun<'a> {
                 None => String::new(),
             },
         }
+    }
+
+    /// Returns the names of the archive that must not be on the site.
+    pub(super) async fn unshown_names(&self) -> Result<UnshownNames, PublishError> {
+        let (mut people, mut channels) = (Vec::new(), Vec::new());
+        for (team, _) in &self.workspaces {
+            let mut rows = people_of(self.archive, team).await?;
+            while let Some(page) = rows.next().await? {
+                let name = |person: &PersonView| {
+                    let names = [person.display_name(), person.real_name(), person.name()];
+                    let name = names.into_iter().flatten().find(|name| is_visible(name))?;
+                    Some((person.id()?.to_owned(), plain::line(name)))
+                };
+                people.extend(page.iter().filter_map(name));
+            }
+            let listed = directory::read(self.archive, team).await?;
+            channels.extend(listed.iter().map(|(id, name)| (id.to_string(), plain::line(name))));
+        }
+        Ok(UnshownNames::new(&self.public, &people, &channels))
     }
 
     /// The absolute address of a file of the site.
