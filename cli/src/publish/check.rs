@@ -42,7 +42,7 @@ pub(super) struct UnshownNames {
 }
 
 impl UnshownNames {
-    /// Collects the names. One that is also a name on the site is none of them. The names of the archive are
+    /// Collects the names. A name that is also shown on the site is left out. The names of the archive are
     /// given with their ids.
     pub(super) fn new(
         public: &PublicNames,
