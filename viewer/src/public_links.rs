@@ -1,6 +1,6 @@
 //! The addresses of a public site: relative paths, so that the folder works in any place.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use ports::files::FileKey;
 use reader::joined::ChannelOfTeam;
@@ -20,24 +20,12 @@ pub const FEED: &str = "feed.xml";
 pub const CHANNELS: &str = "c";
 /// The folder of the pages' assets.
 pub const ASSETS: &str = "assets";
-/// The folder of copied files.
-pub const FILES: &str = "files";
-/// The folder of copied pictures.
-pub const PICTURES: &str = "pictures";
-/// The folder of the search.
-pub const SEARCH: &str = "search";
 
 /// What all pages of a site link to.
 #[derive(Debug, Default)]
 pub struct PublicSite {
     /// The folders of the channels, by each of their locations.
     pub folders: BTreeMap<ChannelOfTeam, String>,
-    /// Copied files, with their names below [`FILES`].
-    pub files: HashMap<FileId, String>,
-    /// Copied pictures, with their names below [`PICTURES`].
-    pub pictures: HashMap<FileKey, String>,
-    /// Whether the site has a search.
-    pub has_search: bool,
 }
 
 /// Links from a page of a public site.
@@ -80,8 +68,7 @@ impl LinkScheme for PublicLinks<'_> {
     fn site_page(&self, page: SitePage) -> Option<String> {
         match page {
             SitePage::Channels => Some(format!("{}{INDEX}", self.root)),
-            SitePage::Search => self.site.has_search.then(|| format!("{}{SEARCH}/{INDEX}", self.root)),
-            SitePage::Files | SitePage::Figures | SitePage::Coverage => None,
+            SitePage::Search | SitePage::Files | SitePage::Figures | SitePage::Coverage => None,
         }
     }
 
@@ -117,16 +104,16 @@ impl LinkScheme for PublicLinks<'_> {
         None
     }
 
-    fn file(&self, _: &TeamId, file: &FileId) -> Option<String> {
-        self.site.files.get(file).map(|name| format!("{}{FILES}/{name}", self.root))
+    fn file(&self, _: &TeamId, _: &FileId) -> Option<String> {
+        None
     }
 
     fn canvas(&self, _: &TeamId, _: &FileId) -> Option<String> {
         None
     }
 
-    fn picture(&self, key: &FileKey) -> Option<String> {
-        self.site.pictures.get(key).map(|name| format!("{}{PICTURES}/{name}", self.root))
+    fn picture(&self, _: &FileKey) -> Option<String> {
+        None
     }
 
     fn permalink(&self, _: &ChannelId, _: &Ts) -> Option<String> {

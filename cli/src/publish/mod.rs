@@ -78,9 +78,6 @@ pub(crate) struct PublishArgs {
     /// Channels that are shared with another organisation too
     #[arg(long)]
     include_shared: bool,
-    /// With the pictures of people
-    #[arg(long)]
-    avatars: bool,
     /// Hide a message if its author gives it this reaction
     #[arg(long, value_name = "NAME")]
     opt_out_emoji: Option<String>,

@@ -343,6 +343,38 @@ async fn a_folder_of_something_else_and_a_second_run_are_refused() {
     assert!(error.contains("another run"), "{error}");
 }
 
+#[tokio::test]
+async fn a_run_that_is_ended_is_completed_by_the_next_one() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    fixture.post("T1", "C1", &ts(0), "words").await;
+    fixture.reply("T1", "C1", &ts(10), &ts(0), "a reply").await;
+    fixture.post("T1", "C1", &ts(-40 * 86_400), "older").await;
+    let path = site.path();
+    let arguments =
+        ["--out", path.to_str().unwrap(), "--url", URL, "--json", "--data", "unused", "--channel", "C1"];
+    let args: PublishArgs = parsed(&arguments).unwrap();
+    let url = SiteUrl::parse(URL).unwrap();
+    let ending = watch::channel(true).1;
+    let ended = publish(&fixture.backend, &args, &path, &url, &ending).await.unwrap();
+    assert!(ended.is_interrupted && site.files().is_empty());
+    assert!(
+        problems(&site, &fixture, &["--channel", "C1", "--check"]).await.contains(&"unfinished".to_owned())
+    );
+    site.publish(&fixture, GENERAL).await;
+    // As a run leaves it that is killed while it writes: the path is stored, the page is still the old one.
+    let state = SiteState::open(&path).unwrap();
+    state
+        .db()
+        .execute_batch("UPDATE page SET hash = NULL WHERE month <> ''; UPDATE unit SET is_dirty = 1;")
+        .unwrap();
+    drop(state);
+    fs::write(path.join("c/general/2026-11.html"), "old").unwrap();
+    site.publish(&fixture, GENERAL).await;
+    let fresh = PublishedSite::new();
+    fresh.publish(&fixture, GENERAL).await;
+    assert_eq!(site.files(), fresh.files());
+}
+
 #[test]
 fn a_turn_is_a_number_with_a_unit() {
     for (text, seconds) in [("90s", 90), ("15m", 900), ("1h", 3_600), ("1d", 86_400)] {

@@ -77,7 +77,6 @@ impl<'a> PublishRun<'a> {
             pseudonym_key,
             channels: channels::names_by_id(&published),
             opt_out_emoji: settings.opt_out_emoji.clone(),
-            has_files: settings.has_files,
         });
         let mut names = DisplayNames::for_teams(archive, teams.clone()).for_the_public(public.clone());
         let mut topics = Vec::new();

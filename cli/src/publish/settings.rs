@@ -6,7 +6,7 @@ use std::io;
 
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, Update, key, query_all};
-use process::config::publish::{PublicFiles, PublicNaming, SiteUrl};
+use process::config::publish::{PublicNaming, SiteUrl};
 use rules::publishing::opt_out;
 use slack::hex::to_hex;
 use slack::ids::TeamId;
@@ -30,8 +30,6 @@ pub(super) struct SiteSettings {
     pub(super) zone: TimeZone,
     pub(super) zone_name: String,
     pub(super) naming: PublicNaming,
-    pub(super) has_files: bool,
-    pub(super) has_avatars: bool,
     pub(super) is_indexed: bool,
     pub(super) include_shared: bool,
     pub(super) opt_out_emoji: Option<String>,
@@ -63,8 +61,6 @@ impl SiteSettings {
             zone,
             zone_name,
             naming: args.site.names,
-            has_files: args.site.files == PublicFiles::All,
-            has_avatars: args.avatars,
             is_indexed: !args.no_index,
             include_shared: args.include_shared,
             opt_out_emoji: args.opt_out_emoji.as_ref().map(|name| name.trim_matches(':').to_owned()),
@@ -74,11 +70,10 @@ impl SiteSettings {
 
     /// A text that changes if the pages of all channels change. The channels have their own.
     pub(super) fn fingerprint(&self, title: &str) -> String {
-        let Self { url, zone_name, naming, has_files, has_avatars, is_indexed, opt_out_emoji, .. } = self;
+        let Self { url, zone_name, naming, is_indexed, opt_out_emoji, .. } = self;
         let Self { title: _, zone: _, include_shared: _, requested: _, .. } = self;
         format!(
-            "{SITE_VERSION} {url:?} {title:?} {zone_name:?} {naming:?} {has_files} {has_avatars} {is_indexed} \
-            {opt_out_emoji:?} {}",
+            "{SITE_VERSION} {url:?} {title:?} {zone_name:?} {naming:?} {is_indexed} {opt_out_emoji:?} {}",
             viewer::assets::ALL.map(viewer::assets::Asset::file_name).join(" ")
         )
     }

@@ -12,16 +12,6 @@ pub enum PublicNaming {
     Pseudonym,
 }
 
-/// The files of messages on a public site.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum PublicFiles {
-    /// Their names only
-    #[default]
-    None,
-    /// Their bytes too
-    All,
-}
-
 /// The settings of a public site that have variables.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PublicSiteArgs {
@@ -40,9 +30,6 @@ pub struct PublicSiteArgs {
     /// The names of people
     #[arg(long, env = "ANNALIST_PUBLISH_NAMES", value_enum, default_value_t)]
     pub names: PublicNaming,
-    /// The files of messages
-    #[arg(long, env = "ANNALIST_PUBLISH_FILES", value_enum, default_value_t)]
-    pub files: PublicFiles,
 }
 
 /// The address of a site, with a slash at its end.

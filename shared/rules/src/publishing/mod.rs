@@ -45,7 +45,7 @@ const PSEUDONYM_LETTERS: usize = 8;
 const IDENTITY: [&str; 9] =
     ["itemId", "timestamp", "type", "team_id", "channel_id", "ts", "thread_ts", "parent", "deleted"];
 
-/// The members of a file that a site without the bytes of files has.
+/// The members of a file that a site has: it has no bytes of files.
 const FILE_NAMES: [&str; 3] = ["id", "title", "name"];
 
 /// Why a channel is not published.
@@ -125,8 +125,6 @@ pub struct PublicNames {
     pub channels: BTreeMap<String, String>,
     /// The reaction by which authors hide their own messages.
     pub opt_out_emoji: Option<String>,
-    /// Whether the site has the bytes of files.
-    pub has_files: bool,
 }
 
 impl PublicNames {
@@ -209,10 +207,8 @@ impl PublicNames {
         }
         if let Some(files) = object.get_mut("files").and_then(Value::as_array_mut) {
             files.retain(|file| !file["id"].as_str().is_some_and(|id| removed.contains(id)));
-            if !self.has_files {
-                for file in files.iter_mut().filter_map(Value::as_object_mut) {
-                    file.retain(|name, _| FILE_NAMES.contains(&name.as_str()));
-                }
+            for file in files.iter_mut().filter_map(Value::as_object_mut) {
+                file.retain(|name, _| FILE_NAMES.contains(&name.as_str()));
             }
         }
         row
