@@ -385,6 +385,28 @@ fn a_turn_is_a_number_with_a_unit() {
     }
 }
 
+#[tokio::test]
+async fn a_reply_moves_between_its_month_and_its_thread_when_the_root_comes_or_goes() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    let month = 40 * 86_400;
+    fixture.reply("T1", "C1", &ts(month), &ts(0), "a reply").await;
+    for (step, is_in_thread) in [("without the root", false), ("with it", true), ("after its erasure", false)]
+    {
+        match step {
+            "with it" => fixture.post("T1", "C1", &ts(0), "a root").await,
+            "after its erasure" => fixture.erase("C1", &ts(0)).await,
+            _ => {}
+        }
+        site.publish(&fixture, GENERAL).await;
+        assert_eq!(site.path().join("c/general/2026-12.html").exists(), !is_in_thread, "{step}");
+        let thread = format!("c/general/2026-11/{}.html", ts(0).replace('.', ""));
+        assert_eq!(site.path().join(thread).exists(), is_in_thread, "{step}");
+        let fresh = PublishedSite::new();
+        fresh.publish(&fixture, GENERAL).await;
+        assert_eq!(site.files(), fresh.files(), "{step}");
+    }
+}
+
 /// A source of choices.
 struct RandomChoices(u64);
 
@@ -402,8 +424,8 @@ async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i
     *clock += 1;
     let now = format!("{}.000000", DAY + 90 * 86_400 + *clock);
     // A few times in three months, so that edits, replies and deletes meet.
-    let at = |choices: &mut RandomChoices| ts(i64::try_from(choices.below(9)).unwrap() * 10 * 86_400);
-    let channel = ["C1", "C2", "C3"][usize::try_from(choices.below(3)).unwrap()];
+    let at = |choices: &mut RandomChoices| ts(i64::try_from(choices.below(6)).unwrap() * 15 * 86_400);
+    let channel = ["C1", "C1", "C1", "C2", "C3"][usize::try_from(choices.below(5)).unwrap()];
     let user = ["U1", "U2", "U3"][usize::try_from(choices.below(3)).unwrap()];
     let (one, other) = (at(choices), at(choices));
     match choices.below(14) {
@@ -468,8 +490,8 @@ async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder()
         let fixture = archive().await;
         fixture.channel("T1", "C3", "3.000000", "random").await;
         let (site, mut clock) = (PublishedSite::new(), 0);
-        for round in 0..8 {
-            for _ in 0..choices.below(6) {
+        for round in 0..6 {
+            for _ in 0..choices.below(8) {
                 change(&fixture, &mut choices, &mut clock).await;
             }
             let lists: [&[&str]; 3] = [&["C1", "C3"], &["C1"], &["C1", "C2", "C3"]];
