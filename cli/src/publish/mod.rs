@@ -46,6 +46,10 @@ use crate::failure;
 use crate::plain;
 use crate::read::{ReadError, channel_name, team};
 
+/// What to do if no channel is named.
+const NOTHING_NAMED: &str =
+    "nothing is published unless it is named: give --channel, --channels-file or --all-public";
+
 /// The shortest time between two turns: each of them reads all names.
 const SHORTEST_TURN: Duration = Duration::from_secs(10);
 
@@ -155,18 +159,16 @@ pub(crate) fn command(command: &PublishCommand, out: &mut dyn Write) -> anyhow::
             opt_outs::run(&*backend.archive(), &SystemClock, wish, out).await
         }),
         None => {
-            on_archive(&command.publish.backend, async |backend| run(backend, &command.publish, out).await)
+            let args = &command.publish;
+            if args.channels.is_empty() && args.site.channels_file.is_none() && !args.all_public {
+                return Err(UsageError::new(NOTHING_NAMED).into());
+            }
+            on_archive(&args.backend, async |backend| run(backend, &command.publish, out).await)
         }
     }
 }
 
 async fn run(backend: &Backend, args: &PublishArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    if args.channels.is_empty() && args.site.channels_file.is_none() && !args.all_public {
-        return Err(UsageError::new(
-            "nothing is published unless it is named: give --channel, --channels-file or --all-public",
-        )
-        .into());
-    }
     // Without a subcommand, both are required.
     let (Some(folder), Some(url)) = (&args.site.out, &args.site.url) else {
         return Err(UsageError::new("give --out and --url").into());
