@@ -21,6 +21,7 @@ use workers::file_downloader::{DownloadSettings, FileDownloader};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Ports, Worker};
 
+use crate::operate::erase;
 use crate::read::MessageArgs;
 
 /// An open archive, which is removed on drop.
@@ -63,6 +64,14 @@ impl CliFixture {
 
     pub(crate) async fn post(&self, team: &str, channel: &str, ts: &str, text: &str) {
         self.write(team, &message(channel, ts, text)).await;
+    }
+
+    /// Posts messages at once.
+    pub(crate) async fn post_all(&self, team: &str, channel: &str, timestamps: &[String]) {
+        let events = timestamps.iter().map(|ts| delivery(team, &message(channel, ts, "words")));
+        let writer = MessageWriter::new(self.backend.archive(), self.backend.queue());
+        let outcomes = writer.handle(&events.collect::<Vec<_>>()).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done));
     }
 
     /// Posts a message with a file, then runs the file downloader without a token.
@@ -123,6 +132,31 @@ impl CliFixture {
         let event = json!({ "type": "message", "subtype": "message_deleted", "channel": channel,
             "channel_type": "channel", "ts": clock, "event_ts": clock, "deleted_ts": ts });
         self.write(team, &event).await;
+    }
+
+    /// Adds a reaction at the given time.
+    pub(crate) async fn react(
+        &self,
+        team: &str,
+        channel: &str,
+        ts: &str,
+        user: &str,
+        name: &str,
+        clock: &str,
+    ) {
+        let item = json!({ "type": "message", "channel": channel, "ts": ts });
+        let event = json!({ "type": "reaction_added", "user": user, "reaction": name, "item": item, "event_ts": clock });
+        self.write(team, &event).await;
+    }
+
+    /// Erases a message, if there is one.
+    pub(crate) async fn erase(&self, channel: &str, ts: &str) {
+        let data = self.folder.path().to_str().unwrap();
+        let args = parsed(&["--message", channel, ts, "--yes", "--data", data]).unwrap();
+        match erase::run(&self.backend, &*self.clock, &args, &mut Vec::new()).await {
+            Ok(()) => {}
+            Err(error) => assert!(error.to_string().contains("no message"), "{error}"),
+        }
     }
 
     pub(crate) async fn person(&self, team: &str, user: &str, display_name: &str) {

@@ -25,6 +25,7 @@ mod packaging;
 mod plain;
 mod progress;
 mod provision;
+mod publish;
 mod read;
 mod report;
 mod search;
@@ -59,6 +60,7 @@ use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
 use packaging::{CompletionsArgs, ManArgs};
+use publish::PublishCommand;
 use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
 
 /// The package's version, with the commit if it is known.
@@ -174,6 +176,8 @@ enum Command {
         annalist export --format markdown --out notes --channel '#general' --since 2026-11-01 --until 2026-12-01"
     )]
     Export(export::ExportArgs),
+    /// Put channels on the web, as a folder of plain pages
+    Publish(PublishCommand),
     /// Read Slack's history into the archive
     #[command(
         after_help = "Without --since it reads what is missing, and the last days again. It may be ended and run again \
@@ -343,6 +347,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Export(args) => {
             on_archive(&args.backend, async |backend| export::run(backend, &args, out).await)
         }
+        Command::Publish(command) => publish::command(&command, out),
         Command::Backfill(args) => {
             let api = block_on(config::slack::web_api(&args.slack))??;
             on_new_archive(&args.backend, async |backend| {

@@ -1,10 +1,12 @@
 //! Display names of people and channels, looked up on demand.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use rules::directory::ORGANISATION;
+use rules::publishing::{MEMBER, OTHER_CHANNEL, PublicNames};
 use rules::user_group::UserGroup;
 use slack::ids::{ChannelId, SLACKBOT, TeamId, UserGroupId, UserId};
 
@@ -32,6 +34,8 @@ pub struct DisplayNames<'a> {
     handles: HashMap<String, Option<String>>,
     /// Read once, when a message first mentions a channel.
     channels: Option<Vec<WorkspaceChannels>>,
+    /// For a public site: the names that it has, whatever the archive and the messages say.
+    public: Option<Arc<PublicNames>>,
 }
 
 impl<'a> DisplayNames<'a> {
@@ -50,7 +54,19 @@ impl<'a> DisplayNames<'a> {
             organisations: HashMap::new(),
             handles: HashMap::new(),
             channels: None,
+            public: None,
         }
+    }
+
+    /// The names that a public site has: no id is ever a name, and no label in a message replaces a name.
+    #[must_use]
+    pub fn for_the_public(self, public: Arc<PublicNames>) -> Self {
+        Self { public: Some(public), ..self }
+    }
+
+    /// Whether these are the names of a public site.
+    pub fn are_public(&self) -> bool {
+        self.public.is_some()
     }
 
     /// Looks up the authors of these messages, and everything they mention.
@@ -87,7 +103,7 @@ impl<'a> DisplayNames<'a> {
             self.known.clear();
             self.organisations.clear();
         }
-        if self.channels.is_none() && mentions_channel {
+        if self.channels.is_none() && mentions_channel && self.public.is_none() {
             let mut channels = Vec::with_capacity(self.teams.len());
             for team in &self.teams {
                 channels.push(directory::read(self.archive, team).await?);
@@ -115,6 +131,7 @@ impl<'a> DisplayNames<'a> {
         let homes: Vec<(&ItemKey, ItemKey)> = keys
             .iter()
             .zip(&rows)
+            .filter(|_| self.public.is_none())
             .filter_map(|(key, row)| Some((key, organisation_key(row.as_ref()?)?)))
             .collect();
         let organisations = self
@@ -129,14 +146,18 @@ impl<'a> DisplayNames<'a> {
         }
         for id in unknown {
             let nameless = if id == SLACKBOT { "Slackbot" } else { id };
-            let name = plain::line(names.get(id).copied().unwrap_or(nameless));
+            let name = names.get(id).copied();
+            let name = match &self.public {
+                Some(public) => plain::line(&public.person(id, name)),
+                None => plain::line(name.unwrap_or(nameless)),
+            };
             self.known.insert(id.to_owned(), name);
         }
         Ok(())
     }
 
     /// Looks up user groups by their ids.
-    async fn learn_user_groups(&mut self, ids: impl Iterator<Item = &str>) -> Result<(), ArchiveError> {
+    pub async fn learn_user_groups(&mut self, ids: impl Iterator<Item = &str>) -> Result<(), ArchiveError> {
         if self.handles.len() >= MAX_KNOWN {
             self.handles.clear();
         }
@@ -167,7 +188,21 @@ impl<'a> DisplayNames<'a> {
 
     /// Returns a person's name, or their id if the name is unknown.
     pub fn person_name<'n>(&'n self, id: &'n str) -> &'n str {
-        self.known.get(id).map_or(id, String::as_str)
+        self.known.get(id).map_or(if self.are_public() { MEMBER } else { id }, String::as_str)
+    }
+
+    /// Returns the name of a mentioned person. The label in the message is used if the archive has no name.
+    pub fn mentioned_person<'n>(&'n self, id: &'n str, label: Option<&'n str>) -> &'n str {
+        match label {
+            Some(label) if !self.has_name(id) && !self.are_public() => label,
+            Some(_) | None => self.person_name(id),
+        }
+    }
+
+    /// Returns the name of a mentioned channel. The label in the message is used if the archive has no name.
+    pub fn mentioned_channel(&self, id: &str, label: Option<&str>) -> String {
+        let otherwise = if self.are_public() { OTHER_CHANNEL } else { label.unwrap_or(id) };
+        self.channel_name(id).unwrap_or_else(|| otherwise.to_owned())
     }
 
     /// Returns the name of a message's author, safe to print.
@@ -175,6 +210,15 @@ impl<'a> DisplayNames<'a> {
         let known = |id: Option<&str>| self.known_name(id).filter(|_| !is_named_by_app);
         let (user, bot) = (user.as_deref(), bot.as_deref());
         let name = name.as_deref().filter(|name| is_visible(name));
+        if let Some(public) = &self.public {
+            return match user.or(bot) {
+                Some(id) if !is_named_by_app => {
+                    let stored = self.known.get(id).map(String::as_str).filter(|stored| *stored != MEMBER);
+                    plain::line(&public.person(id, stored.or(name)))
+                }
+                Some(_) | None => plain::line(name.unwrap_or(MEMBER)),
+            };
+        }
         let shown = match user {
             Some(_) => known(user).or(name).or_else(|| known(bot)),
             None => known(bot).or(name),
@@ -191,6 +235,9 @@ impl<'a> DisplayNames<'a> {
     /// Returns a channel's name from the ChannelIndex, safe to print.
     pub fn channel_name(&self, id: &str) -> Option<String> {
         let id = ChannelId::parse(id).ok()?;
+        if let Some(public) = &self.public {
+            return public.channel(id.as_str()).map(plain::line);
+        }
         let mut names = self.channels.iter().flatten().filter_map(|channels| channels.name(&id));
         names.find(|name| is_visible(name)).map(plain::line)
     }

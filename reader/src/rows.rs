@@ -113,6 +113,20 @@ impl<'a, V> VisibleRows<'a, V> {
         self.query.as_ref()?.after.as_ref().map(|key| key.timestamp.as_str())
     }
 
+    /// Continues after the key with this timestamp, which [`VisibleRows::after`] returned earlier.
+    pub fn continue_after(&mut self, after: Option<String>) {
+        if let (Some(query), Some(after)) = (&mut self.query, after)
+            && let Partition::Item(partition) = &query.partition
+        {
+            query.after = Some(ItemKey::new(partition.clone(), after));
+        }
+    }
+
+    /// Whether there may be another page.
+    pub fn has_more(&self) -> bool {
+        self.query.is_some()
+    }
+
     /// Reads the next page; `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<Vec<V>>, ArchiveError> {
         let Some(query) = self.query.as_mut().filter(|_| self.remaining > 0) else { return Ok(None) };

@@ -1,7 +1,8 @@
 //! Read-only web pages of an archive.
 //!
 //! * [`pages`] converts data to HTML, one function per page. The link scheme, [`links`], is a parameter and
-//!   the only difference between served pages and pages that are written to files.
+//!   the only difference between served pages and pages that are written to files; [`public_links`] is that of
+//!   a public site.
 //! * [`gather`] reads the data of a page from the archive; [`index`] keeps the search index up to date.
 //! * [`router`] answers requests, and [`serve`] runs the server. [`file_bytes`] serves files, [`access`]
 //!   controls access, and [`headers`] sets the security headers of responses.
@@ -21,6 +22,7 @@ pub mod index;
 pub mod links;
 mod login;
 pub mod pages;
+pub mod public_links;
 mod router;
 mod serve;
 pub mod sniff;

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use slack::ids::{ChannelId, TeamId};
+use slack::ids::ChannelId;
 
 /// Slack limits names to 80 characters. File systems limit them to 255 bytes, which must leave space for a
 /// suffix.
@@ -16,13 +16,13 @@ const TAKEN: [&str; 5] = ["teams", "con", "prn", "aux", "nul"];
 /// Assigns unique names.
 #[derive(Debug, Default)]
 pub(crate) struct FolderNames {
-    given: HashSet<(TeamId, String)>,
+    given: HashSet<(String, String)>,
 }
 
 impl FolderNames {
-    /// Returns the channel's own name if it is safe and no earlier channel has it; otherwise the name with
+    /// Returns the channel's own name if it is safe and no earlier channel within the same folder has it; otherwise the name with
     /// the id appended.
-    pub(crate) fn assign(&mut self, team: &TeamId, name: Option<&str>, channel: &ChannelId) -> String {
+    pub(crate) fn assign(&mut self, within: &str, name: Option<&str>, channel: &ChannelId) -> String {
         let safe = name.map(safe).unwrap_or_default();
         let mut given = match name {
             Some(name) if safe == name && !is_special(name) => safe.clone(),
@@ -30,7 +30,7 @@ impl FolderNames {
             Some(_) | None => format!("{safe}-{channel}"),
         };
         // Some file systems ignore case.
-        while !self.given.insert((team.clone(), given.to_lowercase())) {
+        while !self.given.insert((within.to_owned(), given.to_lowercase())) {
             given = format!("{given}-{channel}");
         }
         given
@@ -58,10 +58,10 @@ mod tests {
     use super::*;
 
     fn given(names: &[(&str, &str)]) -> Vec<String> {
-        let (mut folders, team) = (FolderNames::default(), TeamId::parse("T1").unwrap());
+        let mut folders = FolderNames::default();
         let give = |(name, id): &(&str, &str)| {
             let name = (!name.is_empty()).then_some(*name);
-            folders.assign(&team, name, &ChannelId::parse(id).unwrap())
+            folders.assign("T1", name, &ChannelId::parse(id).unwrap())
         };
         names.iter().map(give).collect()
     }

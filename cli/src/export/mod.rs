@@ -10,7 +10,7 @@
 //!   stored.
 
 mod channel_files;
-mod folders;
+pub(crate) mod folders;
 mod html;
 mod jsonl;
 mod known_names;
@@ -30,9 +30,11 @@ use anyhow::Context;
 use ports::archive::ArchiveError;
 use ports::files::{Files, FilesError};
 use process::config::backend::{Backend, BackendArgs};
+use process::config::publish::SiteUrl;
 use process::config::zone::ZoneArgs;
 use reader::range::TimeRange;
 
+use self::slack::{ImportRequest, Importer};
 use self::source::ExportSource;
 use crate::operate::target::{self, TargetFile, TargetFolder, ensure_free};
 use crate::plain::{self, grouped};
@@ -84,6 +86,15 @@ pub(crate) struct ExportArgs {
     /// With deleted messages, and what they said
     #[arg(long)]
     include_deleted: bool,
+    /// With the format slack: as this importer needs it, to move to another chat
+    #[arg(long = "for", value_enum, value_name = "IMPORTER")]
+    importer: Option<Importer>,
+    /// With --for zulip: the address at which the folder PATH-files will be served while Zulip imports
+    #[arg(long, value_name = "URL", requires = "importer", value_parser = SiteUrl::parse)]
+    files_url: Option<SiteUrl>,
+    /// With --for: the counts to compare, as one JSON object
+    #[arg(long, requires = "importer")]
+    json: bool,
     /// Workspace id, if the archive holds several
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
@@ -116,16 +127,25 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
     let zone = Zone::from_args(&args.zone);
     let range = read::range_between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
     check(&range)?;
+    let request = import_request(args)?;
     ensure_free(&args.out)?;
+    if let Some(request) = request.as_ref().filter(|request| request.files_url.is_some()) {
+        ensure_free(&request.files_folder)?;
+    }
     let (archive, files) = (backend.archive(), backend.files());
     let files: Option<&dyn Files> = (!args.no_files).then_some(&*files);
     let source = ExportSource::find(&*archive, files, args, range).await.map_err(ExportError::from)?;
+    if request.is_some() && source.teams.len() > 1 {
+        let several = "an importer reads one workspace: choose one with --team";
+        return Err(UsageError::new(several).into());
+    }
     let mut progress = ExportProgress::new(source.channels.len());
+    let mut counts = None;
     match args.format {
         ExportFormat::Slack => {
             let target = TargetFile::claim(&args.out, NOUN, false)?;
             let file = target.file().try_clone().context("cannot write the export")?;
-            slack::write(&source, file, &mut progress).await?;
+            counts = slack::write(&source, file, request, &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Jsonl => {
@@ -149,6 +169,10 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
             target.publish()?;
         }
     }
+    if let Some(counts) = counts.filter(|_| args.json) {
+        writeln!(out, "{}", serde_json::to_string(&counts)?)?;
+        return Ok(());
+    }
     let ExportProgress { exported, lacking_files, channels, .. } = progress;
     let messages = plain::counted(exported, "message", "messages");
     let channels = plain::counted(channels, "channel", "channels");
@@ -158,6 +182,21 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
         writeln!(out, "{files_are} not in it: the store of files lacks the bytes.")?;
     }
     Ok(())
+}
+
+/// Returns what an importer needs, if the export is for one.
+fn import_request(args: &ExportArgs) -> Result<Option<ImportRequest>, UsageError> {
+    let Some(importer) = args.importer else { return Ok(None) };
+    if args.format != ExportFormat::Slack {
+        return Err(UsageError::new("--for changes the format slack: give --format slack"));
+    }
+    if args.files_url.is_some() && importer != Importer::Zulip {
+        return Err(UsageError::new("--files-url is for zulip: mattermost reads files from the zip"));
+    }
+    let files_url = args.files_url.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned());
+    let mut files_folder = args.out.clone().into_os_string();
+    files_folder.push("-files");
+    Ok(Some(ImportRequest { importer, files_url, files_folder: files_folder.into() }))
 }
 
 /// Returns an error if the range is empty.

@@ -130,7 +130,7 @@ impl<'a> ExportSource<'a> {
         let mut folders = FolderNames::default();
         let channels = found.into_iter().map(|(joined, facts)| {
             let location = joined.current_location();
-            let folder = folders.assign(&location.team, facts.name.as_deref(), &location.channel);
+            let folder = folders.assign(location.team.as_str(), facts.name.as_deref(), &location.channel);
             ExportedChannel { joined, folder, facts }
         });
         Ok(Self {

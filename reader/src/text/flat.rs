@@ -42,14 +42,11 @@ fn write(spans: &[TextSpan], names: &DisplayNames<'_>, text: &mut String) {
             TextSpan::Text(words, style) => styled(words, *style, spans.get(index + 1), text),
             TextSpan::Link { address, label } => link(address, label.as_deref(), text),
             TextSpan::User { id, label } => {
-                let name =
-                    if names.has_name(id) { names.person_name(id) } else { label.as_deref().unwrap_or(id) };
-                mention('@', name, text);
+                mention('@', names.mentioned_person(id, label.as_deref()), text);
             }
-            TextSpan::Channel { id, label } => match names.channel_name(id) {
-                Some(name) => mention('#', &name, text),
-                None => mention('#', label.as_deref().unwrap_or(id), text),
-            },
+            TextSpan::Channel { id, label } => {
+                mention('#', &names.mentioned_channel(id, label.as_deref()), text);
+            }
             TextSpan::UserGroup { id, label } => {
                 let handle = names.user_group_handle(id).or(label.as_deref());
                 mention('@', handle.unwrap_or(id), text);

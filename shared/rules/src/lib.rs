@@ -22,6 +22,7 @@ pub mod pin;
 pub mod profile;
 pub mod project;
 pub mod public_mark;
+pub mod publishing;
 pub mod question;
 pub mod reaction;
 pub mod user_group;

@@ -69,6 +69,10 @@ fn one(message: &MessageView, file: &Value, shown: &PageContext<'_>) -> Markup {
         shown.links.file(&shown.location.team, &id)
     };
     let Some(address) = (state == Some("held")).then(address).flatten() else {
+        // What the archive holds is not the public's concern.
+        if shown.names.are_public() {
+            return html! { span class="file missing" { bdi { (name) } } };
+        }
         let why = match state {
             Some("held") => "it is not in this copy",
             Some(state) => files::verdict_text(state),

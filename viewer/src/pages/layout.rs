@@ -41,36 +41,39 @@ pub struct Frame<'a> {
 /// Renders a whole page.
 pub fn page(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
     let site = plain::excerpt(&frame.menu.site_name, MAX_NAME_CHARS);
+    let title = format!("{} · {site}", plain::excerpt(&frame.title, MAX_NAME_CHARS));
+    document(&title, links, &body(frame, links))
+}
+
+/// Renders what a page shows.
+pub(super) fn body(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
+    let site = plain::excerpt(&frame.menu.site_name, MAX_NAME_CHARS);
     let shows = match frame.main_pane {
         MainPane::Channels => "shows-channels",
         MainPane::Page => "shows-page",
         MainPane::Side => "shows-beside",
     };
-    document(
-        &format!("{} · {site}", plain::excerpt(&frame.title, MAX_NAME_CHARS)),
-        links,
-        &html! {
-            a class="skip" href="#main" { "Skip to the content" }
-            header class="top" {
-                a class="site" href=[links.site_page(SitePage::Channels)] { bdi { (site) } }
-                (search_form(frame.query, links))
-                nav aria-label="Pages" {
-                    ul {
-                        @for page in SitePage::ALL {
-                            @if let Some(address) = links.site_page(page) {
-                                li { a href=(address) aria-current=[(frame.page == Some(page)).then_some("page")] { (page.name()) } }
-                            }
+    html! {
+        a class="skip" href="#main" { "Skip to the content" }
+        header class="top" {
+            a class="site" href=[links.site_page(SitePage::Channels)] { bdi { (site) } }
+            (search_form(frame.query, links))
+            nav aria-label="Pages" {
+                ul {
+                    @for page in SitePage::ALL {
+                        @if let Some(address) = links.site_page(page) {
+                            li { a href=(address) aria-current=[(frame.page == Some(page)).then_some("page")] { (page.name()) } }
                         }
                     }
                 }
             }
-            div class={ "panes " (shows) @if frame.side_pane.is_some() { " has-beside" } } {
-                nav class="channels" aria-label="Channels" { (sidebar::menu(frame.menu, links)) }
-                main id="main" tabindex="-1" { (reading(frame.menu)) (frame.main) }
-                @if let Some(side_pane) = &frame.side_pane { aside aria-label="Thread" { (side_pane) } }
-            }
-        },
-    )
+        }
+        div class={ "panes " (shows) @if frame.side_pane.is_some() { " has-beside" } } {
+            nav class="channels" aria-label="Channels" { (sidebar::menu(frame.menu, links)) }
+            main id="main" tabindex="-1" { (reading(frame.menu)) (frame.main) }
+            @if let Some(side_pane) = &frame.side_pane { aside aria-label="Thread" { (side_pane) } }
+        }
+    }
 }
 
 /// Renders how far the reading of Slack's history is, while it goes on.
@@ -110,16 +113,28 @@ const POLICY: &str = "default-src 'none'; img-src 'self' file:; media-src 'self'
 
 /// Renders an HTML document with its head.
 pub fn document(title: &str, links: &dyn LinkScheme, body: &Markup) -> Markup {
+    document_with(title, POLICY, &Markup::default(), links, body)
+}
+
+/// Renders an HTML document with this policy and with more elements in its head.
+pub(super) fn document_with(
+    title: &str,
+    policy: &str,
+    head: &Markup,
+    links: &dyn LinkScheme,
+    body: &Markup,
+) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="referrer" content="no-referrer";
                 meta name="color-scheme" content="light dark";
                 title { (title) }
+                (head)
                 link rel="stylesheet" href=(links.asset(&assets::STYLE));
                 link rel="icon" type="image/svg+xml" href=(links.asset(&assets::ICON));
                 script src=(links.asset(&assets::SCRIPT)) defer {}

@@ -4,7 +4,8 @@
 //! * [`timeline`], [`thread`], [`versions`]: lists of a [`message`], with its [`words`] and its [`attached`]
 //!   files.
 //! * [`search`], [`files`], [`figures`] with their [`plots`], [`coverage`]: the other pages; [`login`] and
-//!   [`notice`]: pages that replace another one; [`site`]: pages of an exported site.
+//!   [`notice`]: pages that replace another one; [`site`]: pages of an exported site; [`public`]:
+//!   pages, feeds and sitemaps of a public site.
 
 pub mod attached;
 pub mod coverage;
@@ -15,6 +16,7 @@ pub mod login;
 pub mod message;
 pub mod notice;
 pub mod plots;
+pub mod public;
 pub mod search;
 pub mod sidebar;
 pub mod site;

@@ -142,14 +142,7 @@ fn one(span: &TextSpan, shown: &PageContext<'_>) -> Markup {
     match span {
         TextSpan::Text(words, style) => styled(&safe_text(words), *style),
         TextSpan::Link { address, label } => link(address, label.as_deref(), shown),
-        TextSpan::User { id, label } => {
-            let name = if shown.names.has_name(id) {
-                shown.names.person_name(id)
-            } else {
-                label.as_deref().unwrap_or(id)
-            };
-            mention('@', name)
-        }
+        TextSpan::User { id, label } => mention('@', shown.names.mentioned_person(id, label.as_deref())),
         TextSpan::Channel { id, label } => channel(id, label.as_deref(), shown),
         TextSpan::UserGroup { id, label } => {
             mention('@', shown.names.user_group_handle(id).or(label.as_deref()).unwrap_or(id))
@@ -191,9 +184,8 @@ fn mention(sign: char, name: &str) -> Markup {
 }
 
 fn channel(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
-    let known = shown.names.channel_name(id);
-    let name = mention('#', known.as_deref().or(label).unwrap_or(id));
-    match (known.is_some(), ChannelId::parse(id)) {
+    let name = mention('#', &shown.names.mentioned_channel(id, label));
+    match (shown.names.channel_name(id).is_some(), ChannelId::parse(id)) {
         (true, Ok(channel)) => {
             let location = ChannelOfTeam { team: shown.location.team.clone(), channel };
             html! { a href=(shown.links.channel(&location)) { (name) } }

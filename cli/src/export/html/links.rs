@@ -7,6 +7,7 @@ use reader::joined::ChannelOfTeam;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use viewer::assets::Asset;
 use viewer::links::{LinkScheme, SitePage, anchor, anchor_in_thread};
+use viewer::public_links::encoded;
 
 /// The page that lists the channels.
 pub(super) const INDEX: &str = "index.html";
@@ -134,19 +135,6 @@ impl LinkScheme for SiteLinks<'_> {
 /// Returns the file name of a picture. Its key contains the workspace and a hash of the picture's address.
 pub(super) fn picture_name(key: &FileKey) -> String {
     key.as_str().trim_start_matches("slack/").replace("/images/", "-").replace('/', "-")
-}
-
-/// Percent-encodes a path. Channel names may have letters of any script.
-fn encoded(path: &str) -> String {
-    let mut encoded = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/') {
-            encoded.push(char::from(byte));
-        } else {
-            encoded += &format!("%{byte:02X}");
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

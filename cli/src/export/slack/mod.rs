@@ -1,13 +1,18 @@
 //! `slack`: a zip in the format of Slack's own exports, for `annalist import` and other programs that read
 //! such exports.
 //!
-//! * [`objects`] converts rows to Slack's objects; [`zipped`] packs them.
+//! * [`objects`] converts rows to Slack's objects; [`zipped`] packs them. [`for_importers`] changes what the importers
+//!   of other chats do not understand, and [`importing`] finds what they need.
 //!
 //! `channels.json` lists the channels that are public now, `groups.json` the others. Each channel has a
 //! folder with a file per day in UTC. The bytes of files are below `__uploads/`, as in archives of slackdump.
 //! If there are several workspaces, each has its own lists and folders below `teams/`, as in the export of an
 //! organisation.
 
+mod for_importers;
+#[cfg(test)]
+mod importer_tests;
+mod importing;
 mod objects;
 mod zipped;
 
@@ -22,7 +27,10 @@ use serde::Serialize;
 use serde_json::Value;
 use slack::ids::{FileId, SLACKBOT, TeamId, Ts};
 
-use self::zipped::{EntryPacking, ZipSink};
+pub(super) use self::for_importers::Importer;
+use self::importing::ImporterExport;
+pub(super) use self::importing::{ImportCounts, ImportRequest};
+use self::zipped::{EntryPacking, ZipManner, ZipSink};
 use super::source::{ExportSource, ExportedChannel};
 use super::threads::ThreadTable;
 use super::uploads::{SharedUpload, uploads_of};
@@ -34,16 +42,22 @@ const UPLOADS: &str = "__uploads";
 /// An upper bound for days, later than any message, with valid days after it.
 const LAST_DAY: Date = civil::date(9000, 1, 1);
 
+/// Writes the zip. For an importer, returns what it can compare.
 pub(super) async fn write(
     source: &ExportSource<'_>,
     file: File,
+    request: Option<ImportRequest>,
     progress: &mut ExportProgress,
-) -> Result<(), ExportError> {
-    let mut export = SlackExport { source, sink: ZipSink::new(file), uploaded: HashSet::new() };
+) -> Result<Option<ImportCounts>, ExportError> {
+    let manner = ZipManner { without_utf8_flag: request.is_some(), bounds_ratio: request.is_some() };
+    let importing = request.map(ImporterExport::new);
+    let mut export =
+        SlackExport { source, sink: ZipSink::new(file, manner), uploaded: HashSet::new(), importing };
     for team in &source.teams {
         export.team(team, progress).await?;
     }
-    Ok(export.sink.finish()?)
+    export.sink.finish()?;
+    Ok(export.importing.map(|importing| importing.counts))
 }
 
 struct SlackExport<'s, 'a> {
@@ -51,6 +65,8 @@ struct SlackExport<'s, 'a> {
     sink: ZipSink,
     /// Files whose bytes are in the zip.
     uploaded: HashSet<FileId>,
+    /// What an importer needs besides.
+    importing: Option<ImporterExport>,
 }
 
 impl SlackExport<'_, '_> {
@@ -62,10 +78,17 @@ impl SlackExport<'_, '_> {
         for channel in
             self.source.channels.iter().filter(|channel| channel.joined.current_location().team == *team)
         {
-            let listed =
+            let mut listed =
                 objects::channel(&channel.joined.current_location().channel, &channel.folder, &channel.facts);
-            if channel.facts.is_private { &mut private } else { &mut public }.push(listed);
+            if self.importing.is_some() {
+                // Importers list the folder of every channel.
+                self.sink.folder(format!("{prefix}{}/", channel.folder))?;
+            }
             self.days(&prefix, channel, &mut authors, progress).await?;
+            if let Some(importing) = &mut self.importing {
+                importing.end_channel(&mut listed);
+            }
+            if channel.facts.is_private { &mut private } else { &mut public }.push(listed);
             progress.channel_done();
         }
         self.list(&format!("{prefix}channels.json"), public).await?;
@@ -97,13 +120,16 @@ impl SlackExport<'_, '_> {
             for row in &page {
                 let person = objects::person(row, team);
                 authors.remove(person["id"].as_str().unwrap_or_default());
-                list.add(&person)?;
+                list.add(&person_for(&mut self.importing, person))?;
             }
         }
-        // Programs that read exports know Slack's own user.
+        // Programs that read exports know Slack's own user, except importers.
         authors.remove(SLACKBOT);
+        if let Some(importing) = &mut self.importing {
+            list.add(&importing.slackbot(team))?;
+        }
         for author in authors {
-            list.add(&objects::unknown_person(&author, team))?;
+            list.add(&person_for(&mut self.importing, objects::unknown_person(&author, team)))?;
         }
         Ok(list.end()?)
     }
@@ -124,6 +150,12 @@ impl SlackExport<'_, '_> {
             for row in page {
                 let Some(row) = self.source.shown(row, &threads) else { continue };
                 let Some(ts) = row.written_at() else { continue };
+                let mut message = objects::message(&row, threads.replies_to(&ts));
+                let mut placeholder = None;
+                if let Some(importing) = &mut self.importing {
+                    placeholder = importing.missing_root(self.source, channel, &row, &threads).await?;
+                    message = importing.message(self.source, &row, message).await?;
+                }
                 match days.next(&ts) {
                     None => self.sink.write_all(b",\n")?,
                     Some(file) => {
@@ -135,7 +167,10 @@ impl SlackExport<'_, '_> {
                         self.sink.write_all(b"[\n")?;
                     }
                 }
-                let message = objects::message(&row, threads.replies_to(&ts));
+                if let Some(placeholder) = placeholder {
+                    serde_json::to_writer(&mut self.sink, &placeholder).map_err(std::io::Error::from)?;
+                    self.sink.write_all(b",\n")?;
+                }
                 serde_json::to_writer(&mut self.sink, &message).map_err(std::io::Error::from)?;
                 progress.count_exported_if(true);
                 // The row also has the author of a file's comment.
@@ -143,7 +178,9 @@ impl SlackExport<'_, '_> {
                 if let Some(author) = author.filter(|author| !authors.contains(*author)) {
                     authors.insert(author.to_owned());
                 }
-                uploads.extend(self.source.files.is_some().then(|| uploads_of(&row)).into_iter().flatten());
+                let packs = self.importing.as_ref().is_none_or(ImporterExport::packs_files);
+                let has_bytes = self.source.files.is_some() && packs;
+                uploads.extend(has_bytes.then(|| uploads_of(&row)).into_iter().flatten());
             }
         }
         if days.day.is_some() {
@@ -172,6 +209,13 @@ impl SlackExport<'_, '_> {
             self.uploaded.insert(file);
         }
         Ok(())
+    }
+}
+
+fn person_for(importing: &mut Option<ImporterExport>, person: Value) -> Value {
+    match importing {
+        Some(importing) => importing.person(person),
+        None => person,
     }
 }
 

@@ -139,6 +139,13 @@ rows_table! {
         "Another organisation, whose people write in channels that are shared with it.",
         "message-writer, directory sync", KEPT,
         "team#{team}" (team: &TeamId) / "{organisation}" (organisation: &TeamId);
+    PUBLIC_STANCE = public_stance in public_stances:
+        "Whether a person may be named on a public site. It stays when the person is erased.",
+        "`annalist publish opt-out`", KEPT,
+        "optout#{team}" (team: &TeamId) / "{user}" (user: &UserId);
+    PSEUDONYM_KEY = pseudonym_key: "The key from which the pseudonyms of a public site are made.",
+        "`annalist publish`", KEPT,
+        "meta#{team}" (team: &TeamId) / "pseudonyms" ();
     USER_GROUP = user_group in user_groups: "A user group.", "message-writer, directory sync", KEPT,
         "usergroup#{team}" (team: &TeamId) / "{group}" (group: &UserGroupId);
     USER_GROUP_MEMBER = user_group_member in user_group_members:

@@ -1,0 +1,398 @@
+//! The pages of a month of a channel, and of the threads that begin in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rules::publishing::{DELETED, NOT_SHOWN, UNDATED, day, month};
+use rules::view::MessageView;
+use serde_json::{Value, json};
+use slack::ids::Ts;
+use viewer::gather::learn_names;
+use viewer::links::anchor;
+use viewer::pages::PageContext;
+use viewer::pages::message::PageMessage;
+use viewer::pages::public::{self, JsonLd, PublicHead, PublicPart, PublicThread};
+use viewer::pages::timeline::{TimelineEnds, TimelinePage};
+use viewer::public_links::{INDEX, PublicLinks, channel_folder, thread_page};
+use viewer::times;
+
+use super::PublishError;
+use super::run::PublishRun;
+use super::state::SiteUnit;
+use super::tags::UnitTags;
+use super::timeline::{KnownRoots, rows_of};
+use super::write::{DoneUnit, SiteFile};
+
+/// Messages on a page, so that a browser shows it at once.
+const PAGE: usize = 1_000;
+
+/// Replies in the data of a thread: search engines read a few.
+const MAX_COMMENTS: usize = 100;
+
+/// Relative paths to the site's root, from a channel's folder and from its folder of threads.
+const UP: &str = "../../";
+const UP_FROM_THREAD: &str = "../../../";
+
+/// A month that is being rendered.
+struct MonthPages<'u> {
+    unit: &'u SiteUnit,
+    /// The position of the channel.
+    channel: usize,
+    pending: Vec<PageMessage>,
+    /// Whether the month has a page for each day.
+    is_split: bool,
+    /// The pages so far, oldest first.
+    parts: Vec<PublicPart>,
+    /// The name of the part that comes next.
+    name: String,
+    before: Option<String>,
+    after: Option<String>,
+    /// The roots of threads that have a page.
+    threads: BTreeSet<String>,
+    roots: KnownRoots,
+    tags: UnitTags,
+    paths: BTreeSet<String>,
+    messages: u32,
+}
+
+impl MonthPages<'_> {
+    /// Returns the name of the part that begins with this message: its day, with a number after the first.
+    fn name_of(&self, first: &PageMessage) -> String {
+        let day = day(&first.ts);
+        let is_of_day = |part: &&PublicPart| {
+            part.name == day || part.name.strip_prefix(&day).is_some_and(|rest| rest.starts_with('-'))
+        };
+        match self.parts.iter().filter(is_of_day).count() {
+            // The list of the parts has the name of the month.
+            0 if day != UNDATED => day,
+            earlier => format!("{day}-{}", earlier + 1),
+        }
+    }
+}
+
+impl PublishRun<'_> {
+    /// Renders a month and the threads that begin in it.
+    pub(super) async fn month(&mut self, unit: &SiteUnit) -> Result<(), PublishError> {
+        let Some(channel) = self.channels.iter().position(|channel| channel.folder == unit.channel) else {
+            return Ok(());
+        };
+        let [before, after] = self.state.neighbours(unit)?;
+        let mut pages = MonthPages {
+            unit,
+            channel,
+            pending: Vec::new(),
+            is_split: false,
+            parts: Vec::new(),
+            name: unit.month.clone(),
+            before,
+            after,
+            threads: BTreeSet::new(),
+            roots: KnownRoots::new(),
+            tags: UnitTags::default(),
+            paths: BTreeSet::new(),
+            messages: 0,
+        };
+        let mut after_key = None;
+        // The rows are read page by page, because rendering needs the whole run in between.
+        loop {
+            let (messages, next) = {
+                let channel = &self.channels[channel];
+                let mut rows = rows_of(channel, &unit.month);
+                rows.continue_after(after_key.take());
+                let Some(page) = rows.next().await? else { break };
+                let next = rows.after().map(str::to_owned);
+                let is_in_month =
+                    |row: &MessageView| row.written_at().is_some_and(|ts| month(&ts) == unit.month);
+                let page: Vec<MessageView> = page.into_iter().filter(is_in_month).collect();
+                let messages = self.on_pages(channel, page, &mut pages.roots, &mut pages.tags).await?;
+                (messages, next.filter(|_| rows.has_more()))
+            };
+            for message in messages {
+                self.add(&mut pages, message).await?;
+            }
+            match next {
+                Some(next) => after_key = Some(next),
+                None => break,
+            }
+        }
+        self.end(pages).await
+    }
+
+    /// Adds a message, and renders the page that it completes.
+    async fn add(&mut self, pages: &mut MonthPages<'_>, message: PageMessage) -> Result<(), PublishError> {
+        if !pages.is_split && pages.pending.len() == PAGE {
+            pages.is_split = true;
+            let all = std::mem::take(&mut pages.pending);
+            for message in all {
+                self.add_to_day(pages, message).await?;
+            }
+        }
+        if pages.is_split {
+            self.add_to_day(pages, message).await
+        } else {
+            pages.pending.push(message);
+            Ok(())
+        }
+    }
+
+    async fn add_to_day(
+        &mut self,
+        pages: &mut MonthPages<'_>,
+        message: PageMessage,
+    ) -> Result<(), PublishError> {
+        match pages.pending.first() {
+            None => pages.name = pages.name_of(&message),
+            Some(first) if day(&first.ts) != day(&message.ts) || pages.pending.len() == PAGE => {
+                let (name, count) = (pages.name.clone(), pages.pending.len() as u64);
+                pages.parts.push(PublicPart {
+                    address: format!("{name}.html"),
+                    name: name.clone(),
+                    messages: count,
+                });
+                pages.name = pages.name_of(&message);
+                let messages = std::mem::take(&mut pages.pending);
+                let newer = format!("{}.html", pages.name);
+                self.part(pages, &name, messages, Some(newer)).await?;
+            }
+            Some(_) => {}
+        }
+        pages.pending.push(message);
+        Ok(())
+    }
+
+    /// Renders the last page, and of a month with several the list of them.
+    async fn end(&mut self, mut pages: MonthPages<'_>) -> Result<(), PublishError> {
+        let messages = std::mem::take(&mut pages.pending);
+        let newer = pages.after.as_ref().map(|after| format!("{after}.html"));
+        if !messages.is_empty() {
+            let (name, count) = (pages.name.clone(), messages.len() as u64);
+            let address = format!("{name}.html");
+            self.part(&mut pages, &name, messages, newer.clone()).await?;
+            pages.parts.push(PublicPart { address, name, messages: count });
+        }
+        if pages.is_split {
+            self.list_of_days(&mut pages, newer)?;
+        }
+        let unit = pages.unit;
+        let query = "SELECT root_ts FROM page WHERE channel = ?1 AND month = ?2 AND root_ts IS NOT NULL AND hash IS NOT NULL";
+        let known: BTreeSet<String> =
+            self.state.texts(query, &[&unit.channel, &unit.month])?.into_iter().collect();
+        let done = DoneUnit {
+            unit: unit.clone(),
+            messages: pages.messages,
+            before: pages.before,
+            after: pages.after,
+            roots: known.symmetric_difference(&pages.threads).cloned().collect(),
+            tags: Vec::new(),
+            paths: pages.paths,
+        };
+        self.finish(done, pages.tags).await
+    }
+
+    /// Renders a page of messages, and the pages of their threads.
+    async fn part(
+        &mut self,
+        pages: &mut MonthPages<'_>,
+        name: &str,
+        messages: Vec<PageMessage>,
+        newer: Option<String>,
+    ) -> Result<(), PublishError> {
+        let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return Ok(()) };
+        let range = (first.ts.clone(), last.ts.clone());
+        for root in messages.iter().filter(|message| message.thread.is_some()) {
+            self.thread(pages, root, name).await?;
+        }
+        pages.messages += u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        learn_names(&mut self.names, &messages.iter().collect::<Vec<_>>()).await?;
+        pages.tags.note(&messages);
+        let channel = &self.channels[pages.channel];
+        let previous = match pages.parts.iter().rev().find(|part| part.name != name) {
+            Some(part) => Some(part.name.as_str()),
+            None => pages.before.as_deref(),
+        };
+        let older = previous.map(|previous| format!("{previous}.html"));
+        let rootless = messages
+            .iter()
+            .filter_map(PageMessage::replies_to)
+            .filter(|root| pages.roots.get(root) != Some(&true))
+            .collect();
+        let links = PublicLinks { older, newer, rootless, ..PublicLinks::new(UP, &self.site) };
+        let context = PageContext {
+            links: &links,
+            names: &self.names,
+            pictures: &self.pictures,
+            zone: &self.settings.zone,
+            location: channel.joined.current_location(),
+        };
+        let ends = TimelineEnds {
+            older: links.older.as_ref().map(|_| range.0.clone()),
+            newer: links.newer.as_ref().map(|_| range.1.clone()),
+        };
+        let path = format!("{}/{name}.html", channel_folder(&channel.folder));
+        let head = PublicHead {
+            title: format!("#{} {name}", channel.name),
+            description: public::description(&messages, &self.names),
+            address: self.address(&path),
+            feed: self.feed_of(Some(channel)),
+            is_indexed: self.settings.is_indexed,
+            thread: None,
+            site: &self.title,
+        };
+        let changed = messages.iter().map(changed_at).max();
+        let page = TimelinePage { messages, ends, ..TimelinePage::default() };
+        let main = public::messages(&channel.name, name, &page, &context);
+        let content = public::page(&head, &self.menu_of(channel), main, &links).into_bytes();
+        pages.paths.insert(path.clone());
+        let file =
+            SiteFile { path, content, is_listed: true, changed, range: Some(range), ..SiteFile::default() };
+        self.writer.put(&mut self.state, pages.unit, file)
+    }
+
+    /// Renders the list of the pages of a month.
+    fn list_of_days(
+        &mut self,
+        pages: &mut MonthPages<'_>,
+        newer: Option<String>,
+    ) -> Result<(), PublishError> {
+        let channel = &self.channels[pages.channel];
+        let name = &pages.unit.month;
+        let path = format!("{}/{name}.html", channel_folder(&channel.folder));
+        let older = pages.before.as_ref().map(|before| format!("{before}.html"));
+        let ways = [(older, "Older messages"), (newer, "Newer messages")];
+        let ways: Vec<(String, &str)> =
+            ways.into_iter().filter_map(|(way, words)| Some((way?, words))).collect();
+        let links = PublicLinks::new(UP, &self.site);
+        let head = PublicHead {
+            title: format!("#{} {name}", channel.name),
+            description: format!("#{} {name}", channel.name),
+            address: self.address(&path),
+            feed: self.feed_of(Some(channel)),
+            is_indexed: self.settings.is_indexed,
+            thread: None,
+            site: &self.title,
+        };
+        let main = public::parts(&channel.name, "", Some(name), &pages.parts, &ways);
+        let content = public::page(&head, &self.menu_of(channel), main, &links).into_bytes();
+        pages.paths.insert(path.clone());
+        let file = SiteFile { path, content, is_listed: true, ..SiteFile::default() };
+        self.writer.put(&mut self.state, pages.unit, file)
+    }
+
+    /// Renders the pages of a thread.
+    async fn thread(
+        &mut self,
+        pages: &mut MonthPages<'_>,
+        root: &PageMessage,
+        part: &str,
+    ) -> Result<(), PublishError> {
+        let root_ts = &root.ts;
+        let replies = self.state.replies(&pages.unit.channel, root_ts)?;
+        pages.threads.insert(root_ts.to_string());
+        let count = replies.chunks(PAGE).count();
+        for (index, replies) in replies.chunks(PAGE).enumerate() {
+            let replies = self.replies(&self.channels[pages.channel], replies, &mut pages.tags).await?;
+            let shown_root = viewer::gather::timeline::page_message(root.row.clone(), &self.settings.zone);
+            let shown_root = shown_root.filter(|_| index == 0);
+            learn_names(&mut self.names, &replies.iter().chain([root]).collect::<Vec<_>>()).await?;
+            pages.tags.note(&replies);
+            let channel = &self.channels[pages.channel];
+            let folder = channel_folder(&channel.folder);
+            let name_of = |number: usize| {
+                let page = thread_page(root_ts, number);
+                page.rsplit('/').next().unwrap_or_default().to_owned()
+            };
+            let path = format!("{folder}/{}", thread_page(root_ts, index + 1));
+            let is_quiet = matches!(root.row.text(), Some(NOT_SHOWN | DELETED));
+            let title =
+                if is_quiet { public::day_title(root_ts) } else { public::title_of(root, &self.names) };
+            let links = PublicLinks { is_thread: true, ..PublicLinks::new(UP_FROM_THREAD, &self.site) };
+            let context = PageContext {
+                links: &links,
+                names: &self.names,
+                pictures: &self.pictures,
+                zone: &self.settings.zone,
+                location: channel.joined.current_location(),
+            };
+            let address = self.address(&path);
+            let data = (index == 0).then(|| JsonLd::new(&self.data_of(root, &title, &replies, &address)));
+            let head = PublicHead {
+                title: title.clone(),
+                description: public::description(shown_root.iter().chain(&replies), &self.names),
+                address,
+                feed: self.feed_of(Some(channel)),
+                is_indexed: self.settings.is_indexed,
+                thread: data,
+                site: &self.title,
+            };
+            let changed = shown_root.iter().chain(&replies).map(changed_at).max();
+            let page = PublicThread {
+                title,
+                root: shown_root,
+                replies,
+                in_channel: format!("../{part}.html#{}", anchor(root_ts)),
+                older: (index > 0).then(|| name_of(index)),
+                newer: (index + 1 < count).then(|| name_of(index + 2)),
+            };
+            let main = public::thread(&channel.name, &page, &context);
+            let content = public::page(&head, &self.menu_of(channel), main, &links).into_bytes();
+            pages.paths.insert(path.clone());
+            let root_ts = (index == 0).then(|| root_ts.clone());
+            let file = SiteFile { path, content, is_listed: true, changed, root_ts, range: None };
+            self.writer.put(&mut self.state, pages.unit, file)?;
+        }
+        Ok(())
+    }
+
+    /// A thread as data, as search engines read discussions.
+    fn data_of(&self, root: &PageMessage, title: &str, replies: &[PageMessage], address: &str) -> Value {
+        let text = |message: &PageMessage| public::plain_text(message, &self.names);
+        let author = |message: &PageMessage| json!({ "@type": "Person", "name": self.names.author(&message.content.author) });
+        let comments: Vec<Value> = replies
+            .iter()
+            .take(MAX_COMMENTS)
+            .map(|reply| {
+                json!({ "@type": "Comment", "text": text(reply), "author": author(reply),
+                    "datePublished": times::machine_readable(&reply.ts) })
+            })
+            .collect();
+        json!({ "@context": "https://schema.org", "@type": "DiscussionForumPosting", "headline": title,
+            "text": text(root), "author": author(root), "datePublished": times::machine_readable(&root.ts),
+            "url": address, "comment": comments })
+    }
+
+    /// Adds the end of a unit, with the values of what it depends on.
+    pub(super) async fn finish(&mut self, done: DoneUnit, tags: UnitTags) -> Result<(), PublishError> {
+        let tags = tags.into_vec();
+        let values = self.tag_values(&tags).await?;
+        let tags: BTreeMap<String, String> = tags.into_iter().zip(values).collect();
+        self.writer.finish(&mut self.state, DoneUnit { tags: tags.into_iter().collect(), ..done })
+    }
+
+    /// The absolute address of a channel's feed, or of the site's.
+    pub(super) fn feed_of(&self, channel: Option<&super::channels::SiteChannel<'_>>) -> String {
+        let folder =
+            channel.map(|channel| format!("{}/", channel_folder(&channel.folder))).unwrap_or_default();
+        self.address(&format!("{folder}{}", viewer::public_links::FEED))
+    }
+
+    /// The path of a channel's list of pages.
+    pub(super) fn index_of(channel: &super::channels::SiteChannel<'_>) -> String {
+        format!("{}/{INDEX}", channel_folder(&channel.folder))
+    }
+}
+
+/// The time of a message or of its last edit.
+fn changed_at(message: &PageMessage) -> String {
+    public::updated(message)
+        .map_or_else(|| times::machine_readable(&message.ts), |updated| updated.to_string())
+}
+
+/// The last page of a channel's messages with a message of this time.
+pub(super) fn page_with(
+    state: &super::state::SiteState,
+    folder: &str,
+    ts: &Ts,
+) -> Result<Option<String>, PublishError> {
+    let query =
+        "SELECT path FROM page WHERE channel = ?1 AND month = ?2 AND first_ts <= ?3 AND last_ts >= ?3";
+    Ok(state.texts(query, &[folder, &month(ts), ts.as_str()])?.pop())
+}

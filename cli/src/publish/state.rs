@@ -1,0 +1,321 @@
+//! The state of a site: a database in the site's folder, with what the pages were made from. It has no text of
+//! a message. A run changes it in steps that each leave a state from which the next run goes on.
+//!
+//! The unit of work is a month of a channel: its pages, and those of the threads that begin in it. A unit without
+//! a month is a channel's own pages, and a unit without a channel those of the site. What changes a unit marks
+//! it, and it stays marked until its pages are on disk.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::path::Path;
+
+use rules::publishing::month;
+use rusqlite::{Connection, OptionalExtension, params};
+use slack::ids::Ts;
+
+use super::PublishError;
+
+/// The folder of the state within the site.
+pub(super) const STATE_FOLDER: &str = ".annalist";
+
+/// The folder of files that are being written.
+pub(super) const PARTIAL_FOLDER: &str = "tmp";
+
+const STATE_FILE: &str = "state.db";
+const LOCK_FILE: &str = "lock";
+
+/// Changes with the layout of the state, which is then made anew.
+const SCHEMA_VERSION: i64 = 1;
+
+const SCHEMA: &str = "
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE channel (folder TEXT PRIMARY KEY, locations TEXT NOT NULL, facts TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE reply (channel TEXT, root_ts TEXT, ts TEXT, PRIMARY KEY (channel, root_ts, ts)) WITHOUT ROWID;
+    CREATE INDEX reply_by_ts ON reply (channel, ts);
+    CREATE TABLE unit (channel TEXT, month TEXT, is_dirty INTEGER NOT NULL, messages INTEGER, before TEXT,
+        after TEXT, PRIMARY KEY (channel, month)) WITHOUT ROWID;
+    CREATE INDEX dirty_unit ON unit (channel, month) WHERE is_dirty;
+    CREATE TABLE page (path TEXT PRIMARY KEY, channel TEXT NOT NULL, month TEXT NOT NULL, hash TEXT,
+        is_listed INTEGER NOT NULL, changed TEXT, root_ts TEXT, first_ts TEXT, last_ts TEXT, uploaded TEXT)
+        WITHOUT ROWID;
+    CREATE INDEX page_by_unit ON page (channel, month);
+    CREATE TABLE uses (tag TEXT, channel TEXT, month TEXT, PRIMARY KEY (tag, channel, month)) WITHOUT ROWID;
+    CREATE INDEX uses_by_unit ON uses (channel, month);
+    CREATE TABLE tag (tag TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+";
+
+/// A unit of work.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SiteUnit {
+    /// The folder of the channel; empty for the site.
+    pub(super) channel: String,
+    /// The month; empty for the channel's own pages.
+    pub(super) month: String,
+}
+
+/// What a unit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UnitKind {
+    Month,
+    Channel,
+    Site,
+}
+
+/// The state, which no other process has open.
+pub(super) struct SiteState {
+    connection: Connection,
+    _lock: Option<File>,
+}
+
+impl SiteState {
+    /// Opens the state of a site. A folder with files and without a state belongs to something else.
+    pub(super) fn open(folder: &Path) -> Result<Self, PublishError> {
+        let own = folder.join(STATE_FOLDER);
+        let file = own.join(STATE_FILE);
+        if !file.exists() && !is_empty(folder)? {
+            return Err(PublishError::StrangeFolder(folder.to_owned()));
+        }
+        fs::create_dir_all(folder)?;
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&own)?;
+        let lock = File::create(own.join(LOCK_FILE))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(PublishError::Busy(folder.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        let connection = Connection::open(file)?;
+        Self::prepare(connection, Some(lock))
+    }
+
+    /// Opens an empty state in memory.
+    pub(super) fn in_memory() -> Result<Self, PublishError> {
+        Self::prepare(Connection::open_in_memory()?, None)
+    }
+
+    fn prepare(connection: Connection, lock: Option<File>) -> Result<Self, PublishError> {
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let mut state = Self { connection, _lock: lock };
+        match version {
+            0 => state.atomically(|db| {
+                db.execute_batch(SCHEMA)?;
+                db.pragma_update(None, "user_version", SCHEMA_VERSION)
+            })?,
+            SCHEMA_VERSION => {}
+            _ => return Err(PublishError::NewerState),
+        }
+        Ok(state)
+    }
+
+    /// Runs changes that happen together or not at all.
+    pub(super) fn atomically<T>(
+        &mut self,
+        change: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, PublishError> {
+        let savepoint = self.connection.savepoint()?;
+        let value = change(&savepoint)?;
+        savepoint.commit()?;
+        Ok(value)
+    }
+
+    /// Reads from the state.
+    pub(super) fn db(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Starts changes that [`SiteState::undo`] takes back.
+    pub(super) fn try_out(&self) -> Result<(), PublishError> {
+        Ok(self.connection.execute_batch("BEGIN")?)
+    }
+
+    /// Takes back what changed since [`SiteState::try_out`].
+    pub(super) fn undo(&self) -> Result<(), PublishError> {
+        Ok(self.connection.execute_batch("ROLLBACK")?)
+    }
+
+    pub(super) fn meta(&self, name: &str) -> Result<Option<String>, PublishError> {
+        let query = "SELECT value FROM meta WHERE name = ?1";
+        Ok(self.connection.query_row(query, [name], |row| row.get(0)).optional()?)
+    }
+
+    /// Returns the units that are marked: months, channels' own pages, or those of the site.
+    pub(super) fn dirty(&self, kind: UnitKind) -> Result<Vec<SiteUnit>, PublishError> {
+        let condition = match kind {
+            UnitKind::Month => "month <> ''",
+            UnitKind::Channel => "month = '' AND channel <> ''",
+            UnitKind::Site => "channel = ''",
+        };
+        let query =
+            format!("SELECT channel, month FROM unit WHERE is_dirty AND {condition} ORDER BY channel, month");
+        let mut statement = self.connection.prepare_cached(&query)?;
+        let units =
+            statement.query_map([], |row| Ok(SiteUnit { channel: row.get(0)?, month: row.get(1)? }))?;
+        Ok(units.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the months of a channel before and after this one that have messages, or may have some.
+    pub(super) fn neighbours(&self, unit: &SiteUnit) -> Result<[Option<String>; 2], PublishError> {
+        let find = |condition: &str| {
+            let query = format!(
+                "SELECT month FROM unit WHERE channel = ?1 AND month <> '' AND (messages IS NULL OR messages > 0) \
+                AND month {condition} LIMIT 1"
+            );
+            self.connection.query_row(&query, params![unit.channel, unit.month], |row| row.get(0)).optional()
+        };
+        Ok([find("< ?2 ORDER BY month DESC")?, find("> ?2 ORDER BY month")?])
+    }
+
+    /// Marks the months of a channel whose links to other months have changed.
+    pub(super) fn mark_moved_neighbours(&mut self, channel: &str) -> Result<(), PublishError> {
+        self.atomically(|db| {
+            let shown: Vec<(String, Option<String>, Option<String>)> = db
+                .prepare_cached(
+                    "SELECT month, before, after FROM unit WHERE channel = ?1 AND month <> '' AND messages > 0 \
+                    ORDER BY month",
+                )?
+                .query_map([channel], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            for (index, (month, before, after)) in shown.iter().enumerate() {
+                let at = |index: Option<usize>| Some(&shown.get(index?)?.0);
+                if at(index.checked_sub(1)) != before.as_ref() || at(index.checked_add(1)) != after.as_ref() {
+                    mark(db, channel, month)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The number of replies to a message, and the last of them.
+    pub(super) fn thread_size(&self, channel: &str, root_ts: &Ts) -> Result<(u64, Option<Ts>), PublishError> {
+        let query = "SELECT count(*), max(ts) FROM reply WHERE channel = ?1 AND root_ts = ?2";
+        let mut statement = self.connection.prepare_cached(query)?;
+        let (count, last): (u32, Option<String>) =
+            statement.query_row(params![channel, root_ts.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok((u64::from(count), last.and_then(|last| Ts::parse(&last).ok())))
+    }
+
+    /// The replies to a message, oldest first.
+    pub(super) fn replies(&self, channel: &str, root_ts: &Ts) -> Result<Vec<Ts>, PublishError> {
+        let query = "SELECT ts FROM reply WHERE channel = ?1 AND root_ts = ?2 ORDER BY ts";
+        let mut statement = self.connection.prepare_cached(query)?;
+        let found = statement.query_map(params![channel, root_ts.as_str()], |row| row.get::<_, String>(0))?;
+        let found: Vec<String> = found.collect::<rusqlite::Result<_>>()?;
+        Ok(found.iter().filter_map(|ts| Ts::parse(ts).ok()).collect())
+    }
+
+    /// The first column of a query's rows.
+    pub(super) fn texts(&self, query: &str, parameters: &[&str]) -> Result<Vec<String>, PublishError> {
+        let mut statement = self.connection.prepare_cached(query)?;
+        let found = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The paths of a unit's files.
+    pub(super) fn paths(&self, unit: &SiteUnit) -> Result<BTreeSet<String>, PublishError> {
+        let query = "SELECT path FROM page WHERE channel = ?1 AND month = ?2";
+        Ok(self.texts(query, &[&unit.channel, &unit.month])?.into_iter().collect())
+    }
+}
+
+/// Marks a unit, and with it the channel's own pages and those of the site.
+pub(super) fn mark(db: &Connection, channel: &str, month: &str) -> rusqlite::Result<()> {
+    let mut statement = db.prepare_cached(
+        "INSERT INTO unit (channel, month, is_dirty) VALUES (?1, ?2, 1) \
+        ON CONFLICT DO UPDATE SET is_dirty = 1 WHERE NOT is_dirty",
+    )?;
+    for (channel, month) in [(channel, month), (channel, ""), ("", "")] {
+        statement.execute(params![channel, month])?;
+    }
+    Ok(())
+}
+
+/// Marks all units of a channel.
+pub(super) fn mark_channel(db: &Connection, channel: &str) -> rusqlite::Result<()> {
+    mark(db, channel, "")?;
+    db.execute("UPDATE unit SET is_dirty = 1 WHERE channel = ?1", [channel]).map(drop)
+}
+
+/// Marks everything.
+pub(super) fn mark_all(db: &Connection) -> rusqlite::Result<()> {
+    mark(db, "", "")?;
+    db.execute("UPDATE unit SET is_dirty = 1", []).map(drop)
+}
+
+/// Notes the current state of a message: `root` is the root of its thread, if it is a reply that is shown.
+pub(super) fn note_message(
+    db: &Connection,
+    channel: &str,
+    ts: &Ts,
+    root: Option<&Ts>,
+) -> rusqlite::Result<()> {
+    mark(db, channel, &month(ts))?;
+    let known: Vec<String> = db
+        .prepare_cached("SELECT root_ts FROM reply WHERE channel = ?1 AND ts = ?2")?
+        .query_map(params![channel, ts.as_str()], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for known_ts in known.iter().filter_map(|known| Ts::parse(known).ok()) {
+        mark(db, channel, &month(&known_ts))?;
+        if Some(&known_ts) != root {
+            db.prepare_cached("DELETE FROM reply WHERE channel = ?1 AND root_ts = ?2 AND ts = ?3")?
+                .execute(params![channel, known_ts.as_str(), ts.as_str()])?;
+        }
+    }
+    if let Some(root_ts) = root {
+        mark(db, channel, &month(root_ts))?;
+        db.prepare_cached("INSERT OR IGNORE INTO reply (channel, root_ts, ts) VALUES (?1, ?2, ?3)")?
+            .execute(params![channel, root_ts.as_str(), ts.as_str()])?;
+    }
+    Ok(())
+}
+
+/// Marks the months of the replies to a root whose page came or went, except the root's own month, which is
+/// being rendered.
+pub(super) fn mark_replies(db: &Connection, channel: &str, root_ts: &Ts) -> rusqlite::Result<()> {
+    let replies: Vec<String> = db
+        .prepare_cached("SELECT ts FROM reply WHERE channel = ?1 AND root_ts = ?2")?
+        .query_map(params![channel, root_ts.as_str()], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let months: BTreeSet<String> =
+        replies.iter().filter_map(|ts| Some(month(&Ts::parse(ts).ok()?))).collect();
+    months
+        .iter()
+        .filter(|reply_month| **reply_month != month(root_ts))
+        .try_for_each(|month| mark(db, channel, month))
+}
+
+/// Forgets what is known of a channel. Its pages stay listed until they are deleted.
+pub(super) fn forget_channel(db: &Connection, folder: &str) -> rusqlite::Result<()> {
+    for query in [
+        "DELETE FROM channel WHERE folder = ?1",
+        "DELETE FROM reply WHERE channel = ?1",
+        "DELETE FROM unit WHERE channel = ?1",
+        "DELETE FROM uses WHERE channel = ?1",
+    ] {
+        db.execute(query, [folder])?;
+    }
+    mark(db, "", "")
+}
+
+/// Forgets everything but the files.
+pub(super) fn forget_all(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(
+        "DELETE FROM channel; DELETE FROM reply; DELETE FROM unit; DELETE FROM uses; DELETE FROM tag;
+        DELETE FROM meta;",
+    )?;
+    mark(db, "", "")
+}
+
+fn is_empty(folder: &Path) -> Result<bool, PublishError> {
+    match fs::read_dir(folder) {
+        // A run that was killed at its very start leaves an empty folder of the state.
+        Ok(mut entries) => {
+            Ok(entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == STATE_FOLDER)))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,272 @@
+//! Writes the files of a site in batches: the paths are stored first, then the files are replaced whole, and
+//! their hashes are stored last. A run that is killed leaves complete files, and knows each of them.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+use slack::hex::to_hex;
+use slack::ids::Ts;
+
+use super::PublishError;
+use super::state::{PARTIAL_FOLDER, STATE_FOLDER, SiteState, SiteUnit, mark_replies};
+
+/// Bytes of a batch: few enough for the memory, and enough that the stored steps cost little.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Threads that write the files of a batch: the time goes by in waiting for the disk.
+const WRITERS: usize = 8;
+
+/// Bytes of a hash that are kept.
+const HASH_BYTES: usize = 16;
+
+/// A file of the site.
+#[derive(Debug, Default)]
+pub(super) struct SiteFile {
+    /// The path below the site's folder.
+    pub(super) path: String,
+    pub(super) content: Vec<u8>,
+    /// Whether the sitemap lists it.
+    pub(super) is_listed: bool,
+    /// The time of the newest message or edit on it.
+    pub(super) changed: Option<String>,
+    /// The root of the thread, if it is the first page of one.
+    pub(super) root_ts: Option<Ts>,
+    /// The first and the last message, if it is a page of a channel's messages.
+    pub(super) range: Option<(Ts, Ts)>,
+}
+
+/// A unit whose files are all in the batch.
+#[derive(Debug)]
+pub(super) struct DoneUnit {
+    pub(super) unit: SiteUnit,
+    pub(super) messages: u32,
+    pub(super) before: Option<String>,
+    pub(super) after: Option<String>,
+    pub(super) tags: Vec<(String, String)>,
+    /// The paths that the unit has now.
+    pub(super) paths: BTreeSet<String>,
+    /// The roots whose threads have a page now and had none before, or the reverse.
+    pub(super) roots: Vec<String>,
+}
+
+/// What a run wrote.
+#[derive(Debug, Default)]
+pub(super) struct WriteCounts {
+    pub(super) written: BTreeSet<String>,
+    pub(super) deleted: BTreeSet<String>,
+}
+
+/// A file that waits to be written.
+struct BatchedFile {
+    unit: SiteUnit,
+    file: SiteFile,
+    hash: String,
+    is_changed: bool,
+}
+
+/// Writes into the folder of a site; without a folder, only counts.
+pub(super) struct SiteWriter {
+    folder: Option<PathBuf>,
+    files: Vec<BatchedFile>,
+    done: Vec<DoneUnit>,
+    bytes: usize,
+    pub(super) counts: WriteCounts,
+}
+
+impl SiteWriter {
+    pub(super) fn new(folder: Option<PathBuf>) -> Result<Self, PublishError> {
+        if let Some(folder) = &folder {
+            let partial = folder.join(STATE_FOLDER).join(PARTIAL_FOLDER);
+            // Files of a run that was killed.
+            match fs::remove_dir_all(&partial) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                Ok(()) | Err(_) => fs::create_dir_all(&partial)?,
+            }
+        }
+        let counts = WriteCounts::default();
+        Ok(Self { folder, files: Vec::new(), done: Vec::new(), bytes: 0, counts })
+    }
+
+    /// Adds a file of a unit.
+    pub(super) fn put(
+        &mut self,
+        state: &mut SiteState,
+        unit: &SiteUnit,
+        file: SiteFile,
+    ) -> Result<(), PublishError> {
+        let hash = hash_of(&file.content);
+        let is_changed = known_hash(state.db(), &file.path)?.as_ref() != Some(&hash);
+        // The content of an unchanged file is not needed any more.
+        let content = if is_changed { file.content } else { Vec::new() };
+        self.bytes += content.len() + file.path.len();
+        self.files.push(BatchedFile {
+            unit: unit.clone(),
+            file: SiteFile { content, ..file },
+            hash,
+            is_changed,
+        });
+        if self.bytes >= BATCH_BYTES { self.flush(state) } else { Ok(()) }
+    }
+
+    /// Adds the end of a unit, after its files.
+    pub(super) fn finish(&mut self, state: &mut SiteState, done: DoneUnit) -> Result<(), PublishError> {
+        self.done.push(done);
+        if self.done.len() >= BATCH_UNITS { self.flush(state) } else { Ok(()) }
+    }
+
+    /// Writes what was added.
+    pub(super) fn flush(&mut self, state: &mut SiteState) -> Result<(), PublishError> {
+        let (files, done) = (std::mem::take(&mut self.files), std::mem::take(&mut self.done));
+        self.bytes = 0;
+        if files.is_empty() && done.is_empty() {
+            return Ok(());
+        }
+        let changed: Vec<&BatchedFile> = files.iter().filter(|file| file.is_changed).collect();
+        if !changed.is_empty() {
+            state.atomically(|db| changed.iter().try_for_each(|file| store(db, file, None)))?;
+            if let Some(folder) = &self.folder {
+                write_all(folder, &changed)?;
+            }
+            self.counts.written.extend(changed.iter().map(|file| file.file.path.clone()));
+        }
+        let mut stale = Vec::new();
+        for unit in &done {
+            stale.extend(state.paths(&unit.unit)?.into_iter().filter(|path| !unit.paths.contains(path)));
+        }
+        self.remove(&stale)?;
+        state.atomically(|db| {
+            files.iter().try_for_each(|file| store(db, file, Some(&file.hash)))?;
+            for unit in &done {
+                finish_unit(db, unit)?;
+            }
+            stale.iter().try_for_each(|path| forget_page(db, path))
+        })
+    }
+
+    /// Deletes files, then forgets them.
+    pub(super) fn delete(&mut self, state: &mut SiteState, paths: &[String]) -> Result<(), PublishError> {
+        self.remove(paths)?;
+        state.atomically(|db| paths.iter().try_for_each(|path| forget_page(db, path)))
+    }
+
+    fn remove(&mut self, paths: &[String]) -> Result<(), PublishError> {
+        for path in paths {
+            if let Some(folder) = &self.folder {
+                let file = folder.join(path);
+                match fs::remove_file(&file) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                    Ok(()) | Err(_) => {}
+                }
+                // A folder that is not empty stays.
+                let mut parent = file.parent();
+                while let Some(empty) =
+                    parent.filter(|parent| parent != folder && fs::remove_dir(parent).is_ok())
+                {
+                    parent = empty.parent();
+                }
+            }
+            self.counts.written.remove(path);
+            self.counts.deleted.insert(path.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Units of a batch: each costs little to do again, and together they bound what a killed run does again.
+const BATCH_UNITS: usize = 500;
+
+fn known_hash(db: &Connection, path: &str) -> Result<Option<String>, PublishError> {
+    let mut statement = db.prepare_cached("SELECT hash FROM page WHERE path = ?1")?;
+    Ok(statement.query_row([path], |row| row.get(0)).optional()?.flatten())
+}
+
+/// Stores a file, with its hash once it is written.
+fn store(
+    db: &Connection,
+    BatchedFile { unit, file, .. }: &BatchedFile,
+    hash: Option<&str>,
+) -> rusqlite::Result<()> {
+    let (first, last) = file.range.as_ref().map(|(first, last)| (first.as_str(), last.as_str())).unzip();
+    db.prepare_cached(
+        "INSERT INTO page (path, channel, month, hash, is_listed, changed, root_ts, first_ts, last_ts) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET channel = ?2, month = ?3, hash = ?4, \
+        is_listed = ?5, changed = ?6, root_ts = ?7, first_ts = ?8, last_ts = ?9",
+    )?
+    .execute(params![
+        file.path,
+        unit.channel,
+        unit.month,
+        hash,
+        file.is_listed,
+        file.changed,
+        file.root_ts.as_ref().map(Ts::as_str),
+        first,
+        last
+    ])
+    .map(drop)
+}
+
+fn forget_page(db: &Connection, path: &str) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM page WHERE path = ?1")?.execute([path]).map(drop)
+}
+
+/// Stores what a unit shows, and marks what its new and former threads change elsewhere.
+fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
+    let DoneUnit { unit, messages, before, after, tags, paths: _, roots } = done;
+    let SiteUnit { channel, month } = unit;
+    db.prepare_cached(
+        "UPDATE unit SET is_dirty = 0, messages = ?3, before = ?4, after = ?5 WHERE channel = ?1 AND month = ?2",
+    )?
+    .execute(params![channel, month, messages, before, after])?;
+    db.prepare_cached("DELETE FROM uses WHERE channel = ?1 AND month = ?2")?.execute([channel, month])?;
+    for (tag, value) in tags {
+        db.prepare_cached("INSERT INTO uses (tag, channel, month) VALUES (?1, ?2, ?3)")?
+            .execute([tag, channel, month])?;
+        db.prepare_cached("INSERT OR IGNORE INTO tag (tag, value) VALUES (?1, ?2)")?.execute([tag, value])?;
+    }
+    roots.iter().filter_map(|root| Ts::parse(root).ok()).try_for_each(|root| mark_replies(db, channel, &root))
+}
+
+/// Writes files, and returns once they are on disk.
+fn write_all(folder: &Path, files: &[&BatchedFile]) -> io::Result<()> {
+    let share = files.len().div_ceil(WRITERS);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = files
+            .chunks(share)
+            .enumerate()
+            .map(|(number, files)| {
+                scope.spawn(move || {
+                    let partial = folder.join(STATE_FOLDER).join(PARTIAL_FOLDER).join(number.to_string());
+                    files.iter().try_for_each(|BatchedFile { file, .. }| {
+                        replace(&partial, &folder.join(&file.path), &file.content)
+                    })
+                })
+            })
+            .collect();
+        writers.into_iter().try_for_each(|writer| {
+            writer.join().unwrap_or_else(|_| Err(io::Error::other("a thread that writes has panicked")))
+        })
+    })
+}
+
+/// Replaces a file whole. A web server reads it, so every user may.
+fn replace(partial: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = File::create(partial)?;
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    file.write_all(content)?;
+    file.sync_data()?;
+    fs::rename(partial, path)
+}
+
+/// The hash of a file's content.
+pub(super) fn hash_of(content: &[u8]) -> String {
+    to_hex(&Sha256::digest(content)[..HASH_BYTES])
+}
