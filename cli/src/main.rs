@@ -1,6 +1,6 @@
 //! `annalist`: the command-line program.
 //!
-//! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
+//! * [`mod@setup`] prepares [`up`], which runs ingest and every worker; [`demo`] does the same with a made-up workspace.
 //! * [`read`] prints the archive and cannot change it, [`mod@search`] finds messages in it, [`view`] serves
 //!   it to browsers, [`mcp`] serves it to assistants; [`operate`] has the commands that inspect, repair and
 //!   maintain it.
@@ -9,6 +9,7 @@
 //! * [`provision`] creates the AWS resources, [`cloudformation`] prints them as a template; [`manifest`]
 //!   prints the Slack app manifest, [`packaging`] shell completions and manual pages.
 
+mod blocking;
 mod cloudformation;
 mod composition;
 mod cookie_key;
@@ -27,8 +28,10 @@ mod provision;
 mod read;
 mod report;
 mod search;
+mod setup;
 mod up;
 mod view;
+mod viewer_password;
 mod zone;
 
 use std::ffi::OsString;
@@ -38,10 +41,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use ports::clock::SystemClock;
-use process::config::backend::{Backend, BackendArgs};
 use process::config::{self, ConfigError};
-use tokio::runtime::{Builder, Runtime};
 
+use blocking::{block_on, on_archive, runtime, with_archive};
 use failure::UsageError;
 use operate::backfill::BackfillArgs;
 use operate::backup::BackupArgs;
@@ -74,9 +76,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Receive events from Slack and keep them
-    #[command(after_help = "Secrets come from the environment; the bot token is optional:\n  \
-        SLACK_SIGNING_SECRET=… SLACK_BOT_TOKEN=… annalist up --data /var/lib/annalist")]
+    #[command(after_help = "Secrets come from the environment or the file that `annalist setup` writes:\n  \
+        SLACK_APP_TOKEN=… SLACK_BOT_TOKEN=… annalist up --data /var/lib/annalist")]
     Up(up::UpArgs),
+    /// Write the settings with which `annalist up` starts
+    #[command(
+        after_help = "On a terminal it asks for what is missing. It starts nothing and may be run again:\n  \
+        annalist setup\n  annalist setup --url https://slack.example.com/slack/events --data /var/lib/annalist"
+    )]
+    Setup(setup::SetupArgs),
     /// Try it on a made-up workspace; needs no Slack
     Demo(demo::DemoArgs),
     /// Show a channel's messages
@@ -267,6 +275,7 @@ fn main() -> ExitCode {
 fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
     match command {
         Command::Up(args) => up::run(&args, out),
+        Command::Setup(args) => block_on(setup::run(&args, out))?,
         Command::Demo(args) => demo::run(&args, &program, out),
         Command::Messages(args) => on_archive(&args.channel.read.backend, async |backend| {
             Ok(read::messages(&*backend.archive(), &args, out).await?)
@@ -368,34 +377,6 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Completions(args) => packaging::completions(Cli::command(), &args, out),
         Command::Man(args) => packaging::man(Cli::command(), &args, out),
     }
-}
-
-/// Opens an existing archive, runs `work` on it, and closes it.
-fn on_archive(
-    backend_args: &BackendArgs,
-    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    block_on(with_archive(backend_args, work))?
-}
-
-async fn with_archive(
-    backend_args: &BackendArgs,
-    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let backend = Backend::open_existing(backend_args, SystemClock::shared()).await?;
-    // A person's command can wait a moment, but Slack's events cannot.
-    backend.work_in_background();
-    let result = work(&backend).await;
-    backend.close().await;
-    result
-}
-
-fn block_on<Work: Future>(work: Work) -> io::Result<Work::Output> {
-    Ok(runtime(&mut Builder::new_current_thread())?.block_on(work))
-}
-
-fn runtime(builder: &mut Builder) -> io::Result<Runtime> {
-    builder.enable_all().build()
 }
 
 #[cfg(test)]

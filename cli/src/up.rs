@@ -47,8 +47,9 @@ pub(crate) struct UpArgs {
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let endpoint =
-        args.viewer.viewer_listen.map(|address| ViewerEndpoint::read(&args.viewer, address)).transpose()?;
+    let data = args.backend.folder();
+    let endpoint = args.viewer.viewer_listen;
+    let endpoint = endpoint.map(|address| ViewerEndpoint::read(&args.viewer, address, data)).transpose()?;
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         telemetry::init_log(config::log_filter()?);
         if let Some(warning) = config::settings_warning() {

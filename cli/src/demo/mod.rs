@@ -97,7 +97,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         .viewer
         .viewer_listen
         .or(default_address)
-        .map(|address| ViewerEndpoint::read(&args.viewer, address))
+        .map(|address| ViewerEndpoint::read(&args.viewer, address, None))
         .transpose()?;
     let clock: SharedClock = SystemClock::shared();
     let backend_args = BackendArgs::embedded(&args.data);

@@ -14,6 +14,8 @@ pub mod named_file;
 pub mod responder;
 mod secrets;
 mod settings_file;
+#[cfg(feature = "web")]
+pub mod setup;
 mod signing;
 #[cfg(feature = "web")]
 pub mod slack;

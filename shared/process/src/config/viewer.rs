@@ -22,7 +22,7 @@ pub struct ViewerArgs {
     /// A name under which browsers reach the pages, besides localhost; may be repeated
     #[arg(long, env = "ANNALIST_VIEWER_HOST", value_name = "NAME", value_delimiter = ',')]
     pub viewer_host: Vec<String>,
-    /// A file with the password of the pages: one long random word
+    /// A file with the password of the pages: one long random word. `auto`: Annalist makes it, in the data folder
     #[arg(
         long,
         env = "ANNALIST_VIEWER_PASSWORD_FILE",
