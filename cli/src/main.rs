@@ -22,6 +22,7 @@ mod manifest;
 mod mcp;
 mod operate;
 mod packaging;
+mod page_guard;
 mod plain;
 mod progress;
 mod provision;
@@ -78,7 +79,7 @@ enum Command {
     /// Receive events from Slack and keep them
     #[command(after_help = "Secrets come from the environment or the file that `annalist setup` writes:\n  \
         SLACK_APP_TOKEN=… SLACK_BOT_TOKEN=… annalist up --data /var/lib/annalist")]
-    Up(up::UpArgs),
+    Up(Box<up::UpArgs>),
     /// Write the settings with which `annalist up` starts
     #[command(
         after_help = "On a terminal it asks for what is missing. It starts nothing and may be run again:\n  \

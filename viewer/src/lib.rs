@@ -23,6 +23,7 @@ mod login;
 pub mod pages;
 mod router;
 mod serve;
+mod sign_in;
 pub mod sniff;
 pub mod times;
 

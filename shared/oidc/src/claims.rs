@@ -30,7 +30,7 @@ pub struct ExpectedClaims<'a> {
 
 /// Why an ID token does not count. None of its content is part of this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ClaimsError {
+pub enum IdTokenError {
     /// It is not a signed token with an object of claims.
     #[error("the ID token cannot be read")]
     Unreadable,
@@ -49,50 +49,50 @@ pub enum ClaimsError {
     /// It belongs to another sign-in.
     #[error("the ID token belongs to another sign-in")]
     Nonce,
-    /// It names nobody.
+    /// It names no person.
     #[error("the ID token names no subject")]
     Subject,
 }
 
 /// What a provider says about a person.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Claims(Map<String, Value>);
+pub struct IdTokenClaims(Map<String, Value>);
 
-impl Claims {
+impl IdTokenClaims {
     /// Reads and checks an ID token.
     ///
     /// # Errors
-    /// [`ClaimsError`], the first thing that is wrong.
-    pub fn check(id_token: &str, expected: &ExpectedClaims<'_>) -> Result<Self, ClaimsError> {
+    /// [`IdTokenError`], the first thing that is wrong.
+    pub fn check(id_token: &str, expected: &ExpectedClaims<'_>) -> Result<Self, IdTokenError> {
         let mut parts = id_token.split('.');
         let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(ClaimsError::Unreadable);
+            return Err(IdTokenError::Unreadable);
         };
-        let claims = from_base64url(claims).ok_or(ClaimsError::Unreadable)?;
+        let claims = from_base64url(claims).ok_or(IdTokenError::Unreadable)?;
         let claims: Map<String, Value> =
-            serde_json::from_slice(&claims).map_err(|_| ClaimsError::Unreadable)?;
+            serde_json::from_slice(&claims).map_err(|_| IdTokenError::Unreadable)?;
         let claims = Self(claims);
         if claims.text("iss") != Some(expected.issuer) {
-            return Err(ClaimsError::Issuer);
+            return Err(IdTokenError::Issuer);
         }
         if !claims.is_for(expected.client_id) {
-            return Err(ClaimsError::Audience);
+            return Err(IdTokenError::Audience);
         }
         if claims.time_s("exp").is_none_or(|expires| expires <= expected.now_s - CLOCK_SKEW_S) {
-            return Err(ClaimsError::Expired);
+            return Err(IdTokenError::Expired);
         }
         if claims
             .time_s("iat")
             .is_none_or(|issued| issued.abs_diff(expected.now_s) > MAX_AGE_S.unsigned_abs())
         {
-            return Err(ClaimsError::IssuedAt);
+            return Err(IdTokenError::IssuedAt);
         }
         if claims.text("nonce") != Some(expected.nonce) {
-            return Err(ClaimsError::Nonce);
+            return Err(IdTokenError::Nonce);
         }
         if claims.text("sub").is_none() {
-            return Err(ClaimsError::Subject);
+            return Err(IdTokenError::Subject);
         }
         Ok(claims)
     }
@@ -123,7 +123,7 @@ impl Claims {
         self.0.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
-    /// The name of the person by this claim. An address that the provider has not verified names nobody.
+    /// The name of the person by this claim. An address that the provider has not verified names no person.
     pub fn user_name(&self, claim: &str) -> Option<&str> {
         let verified = self.0.get("email_verified");
         let is_unverified = verified.is_some_and(|verified| *verified == false || verified == "false");
@@ -175,7 +175,7 @@ mod tests {
         format!("e30.{}.c2ln", to_base64url(claims.to_string().as_bytes()))
     }
 
-    fn check(changes: &Value) -> Result<Claims, ClaimsError> {
+    fn check(changes: &Value) -> Result<IdTokenClaims, IdTokenError> {
         let mut claims = whole();
         for (name, value) in changes.as_object().unwrap() {
             claims[name] = value.clone();
@@ -183,7 +183,7 @@ mod tests {
                 claims.as_object_mut().unwrap().remove(name);
             }
         }
-        Claims::check(&token(&claims), &EXPECTED)
+        IdTokenClaims::check(&token(&claims), &EXPECTED)
     }
 
     #[test]
@@ -201,32 +201,32 @@ mod tests {
             assert_eq!(check(&changes).unwrap().slack_ids(), Some(("T1", "U1")), "{changes}");
         }
         for (changes, error) in [
-            (json!({ "iss": "https://evil.example" }), ClaimsError::Issuer),
-            (json!({ "iss": "https://slack.com/" }), ClaimsError::Issuer),
-            (json!({ "iss": null }), ClaimsError::Issuer),
-            (json!({ "iss": ["https://slack.com"] }), ClaimsError::Issuer),
-            (json!({ "aud": "9" }), ClaimsError::Audience),
-            (json!({ "aud": null }), ClaimsError::Audience),
-            (json!({ "aud": [] }), ClaimsError::Audience),
-            (json!({ "aud": { "7.8": true } }), ClaimsError::Audience),
-            (json!({ "aud": ["7.8", "9"] }), ClaimsError::Audience),
-            (json!({ "aud": ["7.8", "9"], "azp": "9" }), ClaimsError::Audience),
-            (json!({ "aud": ["9"], "azp": "7.8" }), ClaimsError::Audience),
-            (json!({ "azp": "9" }), ClaimsError::Audience),
-            (json!({ "azp": ["7.8"] }), ClaimsError::Audience),
-            (json!({ "exp": NOW_S - 60 }), ClaimsError::Expired),
-            (json!({ "exp": null }), ClaimsError::Expired),
-            (json!({ "exp": "never" }), ClaimsError::Expired),
-            (json!({ "iat": NOW_S - 601 }), ClaimsError::IssuedAt),
-            (json!({ "iat": NOW_S + 601 }), ClaimsError::IssuedAt),
-            (json!({ "iat": i64::MIN }), ClaimsError::IssuedAt),
-            (json!({ "iat": null }), ClaimsError::IssuedAt),
-            (json!({ "nonce": "n-2" }), ClaimsError::Nonce),
-            (json!({ "nonce": null }), ClaimsError::Nonce),
-            (json!({ "nonce": 1 }), ClaimsError::Nonce),
-            (json!({ "sub": null }), ClaimsError::Subject),
-            (json!({ "sub": "" }), ClaimsError::Subject),
-            (json!({ "sub": 7 }), ClaimsError::Subject),
+            (json!({ "iss": "https://evil.example" }), IdTokenError::Issuer),
+            (json!({ "iss": "https://slack.com/" }), IdTokenError::Issuer),
+            (json!({ "iss": null }), IdTokenError::Issuer),
+            (json!({ "iss": ["https://slack.com"] }), IdTokenError::Issuer),
+            (json!({ "aud": "9" }), IdTokenError::Audience),
+            (json!({ "aud": null }), IdTokenError::Audience),
+            (json!({ "aud": [] }), IdTokenError::Audience),
+            (json!({ "aud": { "7.8": true } }), IdTokenError::Audience),
+            (json!({ "aud": ["7.8", "9"] }), IdTokenError::Audience),
+            (json!({ "aud": ["7.8", "9"], "azp": "9" }), IdTokenError::Audience),
+            (json!({ "aud": ["9"], "azp": "7.8" }), IdTokenError::Audience),
+            (json!({ "azp": "9" }), IdTokenError::Audience),
+            (json!({ "azp": ["7.8"] }), IdTokenError::Audience),
+            (json!({ "exp": NOW_S - 60 }), IdTokenError::Expired),
+            (json!({ "exp": null }), IdTokenError::Expired),
+            (json!({ "exp": "never" }), IdTokenError::Expired),
+            (json!({ "iat": NOW_S - 601 }), IdTokenError::IssuedAt),
+            (json!({ "iat": NOW_S + 601 }), IdTokenError::IssuedAt),
+            (json!({ "iat": i64::MIN }), IdTokenError::IssuedAt),
+            (json!({ "iat": null }), IdTokenError::IssuedAt),
+            (json!({ "nonce": "n-2" }), IdTokenError::Nonce),
+            (json!({ "nonce": null }), IdTokenError::Nonce),
+            (json!({ "nonce": 1 }), IdTokenError::Nonce),
+            (json!({ "sub": null }), IdTokenError::Subject),
+            (json!({ "sub": "" }), IdTokenError::Subject),
+            (json!({ "sub": 7 }), IdTokenError::Subject),
         ] {
             assert_eq!(check(&changes).unwrap_err(), error, "{changes}");
         }
@@ -247,7 +247,7 @@ mod tests {
             format!("e30.{}.a", to_base64url(&[0xff; 8])),
             format!("e30.{}.a", to_base64url("[".repeat(100_000).as_bytes())),
         ] {
-            assert_eq!(Claims::check(&text, &EXPECTED).unwrap_err(), ClaimsError::Unreadable);
+            assert_eq!(IdTokenClaims::check(&text, &EXPECTED).unwrap_err(), IdTokenError::Unreadable);
         }
     }
 

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::claims::{Claims, ClaimsError, ExpectedClaims};
+use crate::claims::{ExpectedClaims, IdTokenClaims, IdTokenError};
 use crate::discovery::ProviderDocument;
 use crate::issuer::Issuer;
 use crate::to_base64url;
@@ -55,7 +55,7 @@ pub struct SignInSecrets {
     pub verifier: String,
 }
 
-/// Why a provider signs nobody in. None of the provider's text and no secret is part of this.
+/// Why a sign-in fails. None of the provider's text and no secret is part of this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OidcError {
     /// It does not answer, or fails.
@@ -66,7 +66,7 @@ pub enum OidcError {
     Refused(String),
     /// It says what does not count.
     #[error(transparent)]
-    Claims(#[from] ClaimsError),
+    Claims(#[from] IdTokenError),
 }
 
 /// A client of a provider.
@@ -132,7 +132,7 @@ impl OidcClient {
         code: &str,
         secrets: &SignInSecrets,
         now_s: i64,
-    ) -> Result<Claims, OidcError> {
+    ) -> Result<IdTokenClaims, OidcError> {
         let (document, id_token) = in_time(self.id_token(code, secrets)).await?;
         let expected = ExpectedClaims {
             issuer: &document.issuer,
@@ -140,7 +140,7 @@ impl OidcClient {
             nonce: &secrets.nonce,
             now_s,
         };
-        Ok(Claims::check(&id_token, &expected)?)
+        Ok(IdTokenClaims::check(&id_token, &expected)?)
     }
 
     async fn id_token(
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_provider_that_refuses_fails_or_lies_signs_nobody_in() {
+    async fn a_provider_that_refuses_fails_or_lies_makes_no_claims() {
         let status = ResponseTemplate::new;
         let json_answer = |body: Value| ResponseTemplate::new(200).set_body_json(body);
         for (answer, expected) in [

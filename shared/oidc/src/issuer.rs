@@ -15,27 +15,56 @@ const SLACK_ISSUER: &str = "https://slack.com";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issuer(Url);
 
-/// Why a text is not the address of a provider.
+/// The public address of the pages, to which a provider sends browsers back: https, or http on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteAddress(Url);
+
+/// Why a text is not the address of a provider, or of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidIssuer(&'static str);
+
+impl FromStr for SiteAddress {
+    type Err = InvalidIssuer;
+
+    fn from_str(text: &str) -> Result<Self, InvalidIssuer> {
+        let url = parse(text.trim())?;
+        if url.path() == "/" { Ok(Self(url)) } else { Err(InvalidIssuer("it has a path")) }
+    }
+}
+
+impl SiteAddress {
+    /// The address of a path of the site, which begins with a slash.
+    pub fn with_path(&self, path: &str) -> String {
+        format!("{}{path}", self.0.as_str().trim_end_matches('/'))
+    }
+
+    /// The host, as browsers send it without a port.
+    pub fn host(&self) -> &str {
+        self.0.host_str().unwrap_or_default()
+    }
+}
+
+fn parse(text: &str) -> Result<Url, InvalidIssuer> {
+    let url = Url::parse(text).map_err(|_| InvalidIssuer("it is not a URL"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(InvalidIssuer("it contains a user name or a password"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(InvalidIssuer("it contains a ? or a #"));
+    }
+    if !is_https(&url) && !is_loopback_http(&url) {
+        return Err(InvalidIssuer("it must begin with https://, or be an address of this machine"));
+    }
+    Ok(url)
+}
 
 impl FromStr for Issuer {
     type Err = InvalidIssuer;
 
     fn from_str(text: &str) -> Result<Self, InvalidIssuer> {
         let text = if text.trim() == SLACK { SLACK_ISSUER } else { text.trim() };
-        let url = Url::parse(text).map_err(|_| InvalidIssuer("it is not a URL"))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(InvalidIssuer("it contains a user name or a password"));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(InvalidIssuer("it contains a ? or a #"));
-        }
-        if !is_https(&url) && !is_loopback_http(&url) {
-            return Err(InvalidIssuer("it must begin with https://, or be an address of this machine"));
-        }
-        Ok(Self(url))
+        Ok(Self(parse(text)?))
     }
 }
 
@@ -129,6 +158,32 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(issuer.is(named), same, "{named}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_the_pages_has_no_path() {
+        for (text, host, callback) in [
+            ("https://archive.example", "archive.example", "https://archive.example/login/callback"),
+            (
+                " https://Archive.example:8443/ ",
+                "archive.example",
+                "https://archive.example:8443/login/callback",
+            ),
+            ("http://127.0.0.1:3002", "127.0.0.1", "http://127.0.0.1:3002/login/callback"),
+            ("http://[::1]:3002", "[::1]", "http://[::1]:3002/login/callback"),
+        ] {
+            let address: SiteAddress = text.parse().unwrap();
+            assert_eq!((address.host(), &*address.with_path("/login/callback")), (host, callback));
+        }
+        for text in [
+            "",
+            "archive.example",
+            "http://archive.example",
+            "https://archive.example/a",
+            "https://a.example?b",
+        ] {
+            assert!(text.parse::<SiteAddress>().is_err(), "{text}");
         }
     }
 

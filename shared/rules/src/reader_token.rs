@@ -1,6 +1,8 @@
 //! Tokens with which programs read over HTTP: `token#readers` / id. A row has the hash of a token's secret; the
 //! secret is printed once, when the token is made.
 
+use std::fmt;
+
 use ports::archive::{Item, ItemKey, Update, text_attributes};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
@@ -28,6 +30,13 @@ const REVOKED: &str = "revoked";
 pub struct PresentedToken {
     id: String,
     hash: String,
+}
+
+/// Without the hash.
+impl fmt::Debug for PresentedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PresentedToken").field(&self.id).finish()
+    }
 }
 
 impl PresentedToken {
@@ -241,7 +250,7 @@ mod tests {
         let mut row = whole;
         row.attributes.insert("as_team".to_owned(), json!("T1"));
         row.attributes.insert("as_user".to_owned(), json!({}));
-        assert_eq!(ReaderToken::from_row(&row), None, "a token for a person never reads as nobody");
+        assert_eq!(ReaderToken::from_row(&row), None, "a token for a person never reads without them");
         // A number in place of a text is no time: the token does not live on without its end.
         row.attributes.retain(|name, _| !name.starts_with("as_"));
         row.attributes.insert("expires".to_owned(), json!(1));

@@ -14,6 +14,7 @@ use secrecy::SecretString;
 
 use super::named_file::read_text;
 use super::settings_file::BOT_TOKENS_FILE;
+use super::viewer::CLIENT_SECRET;
 use super::{ConfigError, secrets};
 
 /// The default address of Anthropic's API.
@@ -284,7 +285,7 @@ fn hidden_from_command(mut paths: Vec<PathBuf>) -> HiddenFromCommand {
     paths.extend(super::text(BOT_TOKENS_FILE).map(PathBuf::from));
     paths.extend(super::settings_file::path().map(PathBuf::from));
     let secrets = [SIGNING_SECRET, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN].map(|secret| secret.value);
-    let values = secrets.into_iter().chain([APP_TOKEN]).map(super::text);
+    let values = secrets.into_iter().chain([APP_TOKEN, CLIENT_SECRET]).map(super::text);
     // Two signing secrets are valid while one replaces the other.
     let words = |value: String| value.split(',').map(str::trim).map(SecretString::from).collect::<Vec<_>>();
     HiddenFromCommand { paths, secrets: values.flatten().flat_map(words).collect() }
