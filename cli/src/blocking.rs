@@ -18,7 +18,21 @@ pub(crate) async fn with_archive(
     backend_args: &BackendArgs,
     work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let backend = Backend::open_existing(backend_args, SystemClock::shared()).await?;
+    work_with(Backend::open_existing(backend_args, SystemClock::shared()).await?, work).await
+}
+
+/// Opens an archive, creating a missing one, for a command that fills it.
+pub(crate) fn on_new_archive(
+    backend_args: &BackendArgs,
+    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    block_on(async { work_with(Backend::open(backend_args, SystemClock::shared()).await?, work).await })?
+}
+
+async fn work_with(
+    backend: Backend,
+    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     // A person's command can wait a moment, but Slack's events cannot.
     backend.work_in_background();
     let result = work(&backend).await;

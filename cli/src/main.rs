@@ -42,9 +42,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use ports::clock::SystemClock;
-use process::config::{self, ConfigError};
+use process::config;
 
-use blocking::{block_on, on_archive, runtime, with_archive};
+use blocking::{block_on, on_archive, on_new_archive, runtime, with_archive};
 use failure::UsageError;
 use operate::backfill::BackfillArgs;
 use operate::backup::BackupArgs;
@@ -157,8 +157,10 @@ enum Command {
         annalist report --from 2026-10-01 --to 2026-11-01 --channel '#general' --html > october.html")]
     Report(report::ReportArgs),
     /// Sync channels, people, user groups and emoji from Slack now
-    #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
-        SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
+    #[command(
+        after_help = "`annalist up` does it every hour. The token comes from the settings file or the environment:\n  \
+        annalist sync --data /var/lib/annalist"
+    )]
     Sync(SyncArgs),
     /// Bring an export of Slack into the archive
     #[command(
@@ -168,7 +170,7 @@ enum Command {
     Import(ImportArgs),
     /// Write the archive, or a part of it, in a format that others read
     #[command(
-        after_help = "Nothing has its name before it is whole. Deleted messages are left out, unless --include-deleted is given:\n  \
+        after_help = "The output gets its name only when it is complete. Deleted messages are left out, unless --include-deleted is given:\n  \
         annalist export --format slack --out acme.zip --data /var/lib/annalist\n  \
         annalist export --format markdown --out notes --channel '#general' --since 2026-11-01 --until 2026-12-01"
     )]
@@ -176,17 +178,17 @@ enum Command {
     /// Read Slack's history into the archive
     #[command(
         after_help = "Without --since it reads what is missing, and the last days again. It may be ended and run again \
-        at any time. The token comes from the environment:\n  \
-        SLACK_BOT_TOKEN=… annalist backfill '#general' --data /var/lib/annalist\n  \
-        SLACK_BOT_TOKEN=… annalist backfill --all --since 2026-01-01"
+        at any time. The token comes from the settings file or the environment:\n  \
+        annalist backfill '#general' --data /var/lib/annalist\n  \
+        annalist backfill --all --since 2026-01-01"
     )]
     Backfill(BackfillArgs),
     /// Compare the archive with Slack's history, and fill what is missing
     #[command(
         after_help = "Without --from, --to and --all it compares the last 7 days of every channel that is kept. Exit code 0: \
-        nothing is left to do; 1: something is. The token comes from the environment:\n  \
-        SLACK_BOT_TOKEN=… annalist reconcile --from 2026-11-01 --to 2026-11-08 --data /var/lib/annalist\n  \
-        SLACK_BOT_TOKEN=… annalist reconcile '#general' --all --dry-run"
+        nothing is left to do; 1: something is. The token comes from the settings file or the environment:\n  \
+        annalist reconcile --from 2026-11-01 --to 2026-11-08 --data /var/lib/annalist\n  \
+        annalist reconcile '#general' --all --dry-run"
     )]
     Reconcile(ReconcileArgs),
     /// Show the queues and what needs attention
@@ -229,7 +231,7 @@ enum Command {
     )]
     #[command(mut_args(provision::under_its_heading))]
     Provision(provision::ProvisionArgs),
-    /// Print the same, with every part as a Lambda function, as a CloudFormation template
+    /// Print a CloudFormation template that runs every part as a Lambda function
     #[command(
         after_help = "Needs no --backend, and sends nothing to AWS. docs/deploy-aws.md says how to deploy it:\n  \
         ANNALIST_BUCKET=… annalist cloudformation > annalist.json\n  \
@@ -336,7 +338,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }),
         Command::Sync(args) => {
             let api = block_on(config::slack::web_api(&args.slack))??;
-            on_archive(&args.backend, async |backend| operate::sync::run(backend, api, &args, out).await)
+            on_new_archive(&args.backend, async |backend| operate::sync::run(backend, api, &args, out).await)
         }
         Command::Import(args) => block_on(operate::import::run(&args, SystemClock::shared(), out))?,
         Command::Export(args) => {
@@ -344,7 +346,9 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }
         Command::Backfill(args) => {
             let api = block_on(config::slack::web_api(&args.slack))??;
-            on_archive(&args.backend, async |backend| operate::backfill::run(backend, api, &args, out).await)
+            on_new_archive(&args.backend, async |backend| {
+                operate::backfill::run(backend, api, &args, out).await
+            })
         }
         Command::Reconcile(args) => {
             let api = block_on(config::slack::web_api(&args.slack))??;
@@ -371,7 +375,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Cloudformation(args) => cloudformation::print(&args, out),
         #[cfg(not(feature = "aws"))]
         Command::Provision(_) | Command::Cloudformation(_) => {
-            Err(ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
+            Err(config::ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
         }
         Command::Dashboards(args) => operate::dashboards::write(&args, out),
         Command::Manifest(args) => manifest::print(&args, out),
@@ -409,7 +413,7 @@ mod tests {
         for command in ["provision", "cloudformation"] {
             let cli = Cli::try_parse_from(["annalist", command]).unwrap();
             let error = run(cli.command, "annalist".into(), &mut Vec::new()).unwrap_err();
-            let is_config_error = error.is::<ConfigError>();
+            let is_config_error = error.is::<config::ConfigError>();
             assert!(is_config_error && error.to_string().contains("--features aws"), "{error}");
         }
     }

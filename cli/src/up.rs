@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use fleet::environment::{WorkArgs, WorkSettings};
 use ingest::SocketMode;
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
@@ -16,7 +17,6 @@ use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
-use workers::environment::{WorkArgs, WorkSettings};
 
 use crate::composition::{Composition, listen, wait_until_true};
 use crate::search::{index_file, index_folder};

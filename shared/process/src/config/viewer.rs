@@ -30,8 +30,8 @@ pub const DEFAULT_SCOPE: &str = "openid profile";
 /// The settings of the viewer.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ViewerArgs {
-    /// Address for the pages; other than loopback only with a password or a proxy [default of `view`:
-    /// 127.0.0.1:3002]
+    /// Address of the web pages. Anything but loopback needs --viewer-password-file or --viewer-user-header [default
+    /// of `view`: 127.0.0.1:3002]
     #[arg(long, env = "ANNALIST_VIEWER_LISTEN", value_name = "ADDR")]
     pub viewer_listen: Option<SocketAddr>,
     /// A name under which browsers reach the pages, besides localhost; may be repeated
