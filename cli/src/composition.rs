@@ -142,6 +142,7 @@ mod tests {
     use secrecy::SecretString;
     use testkit::corpus::event;
     use tokio::sync::mpsc::{UnboundedSender, error::TryRecvError, unbounded_channel};
+    use viewer::access::people::PeopleSettings;
     use viewer::access::{Access, CookieKey, ViewerAccess};
     use viewer::index::IndexSource;
     use viewer::{MAX_CONCURRENT_PAGES, Viewer};
@@ -187,6 +188,7 @@ mod tests {
                 "127.0.0.1:1".parse().unwrap(),
                 &[],
                 ViewerAccess::All,
+                PeopleSettings::default(),
                 &CookieKey::new([7; 32]),
             ),
         });

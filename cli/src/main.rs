@@ -22,6 +22,7 @@ mod manifest;
 mod mcp;
 mod operate;
 mod packaging;
+mod page_guard;
 mod plain;
 mod progress;
 mod provision;
@@ -59,6 +60,7 @@ use operate::reconcile::ReconcileArgs;
 use operate::restore::RestoreArgs;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
+use operate::token::{SignOutArgs, TokenCommand};
 use packaging::{CompletionsArgs, ManArgs};
 use publish::PublishCommand;
 use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
@@ -80,7 +82,7 @@ enum Command {
     /// Receive events from Slack and keep them
     #[command(after_help = "Secrets come from the environment or the file that `annalist setup` writes:\n  \
         SLACK_APP_TOKEN=… SLACK_BOT_TOKEN=… annalist up --data /var/lib/annalist")]
-    Up(up::UpArgs),
+    Up(Box<up::UpArgs>),
     /// Write the settings with which `annalist up` starts
     #[command(
         after_help = "On a terminal it asks for what is missing. It starts nothing and may be run again:\n  \
@@ -208,6 +210,13 @@ enum Command {
     /// Look at questions to the responder; ask one again or cancel it
     #[command(subcommand)]
     Questions(QuestionsCommand),
+    /// Make, list or revoke tokens with which programs read over HTTP
+    #[command(subcommand)]
+    #[command(after_help = "Example: annalist token create --name ci --as ana --expires 90")]
+    Token(TokenCommand),
+    /// End the sessions of a reader, or of all readers
+    #[command(after_help = "Examples: annalist sign-out U0123ABCD; annalist sign-out --all")]
+    SignOut(SignOutArgs),
     /// Erase a person, a channel or a message for good
     #[command(
         after_help = "Without --yes it says what would go, and changes nothing. It may be interrupted and run again:\n  \
@@ -367,6 +376,12 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }),
         Command::Questions(command) => on_archive(command.backend(), async |backend| {
             operate::questions::run(backend, &SystemClock, &command, out).await
+        }),
+        Command::Token(command) => on_archive(command.backend(), async |backend| {
+            operate::token::run(&*backend.archive(), &SystemClock, &command, out).await
+        }),
+        Command::SignOut(args) => on_archive(&args.backend, async |backend| {
+            operate::token::sign_out(&*backend.archive(), &SystemClock, &args, out).await
         }),
         Command::Erase(args) => on_archive(&args.backend, async |backend| {
             operate::erase::run(backend, &SystemClock, &args, out).await

@@ -64,6 +64,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             Some(args.backend.data.data.clone()),
             index_folder(&args.index, &args.backend).ok(),
             args.viewer.viewer_password_file.clone(),
+            args.viewer.sign_in.viewer_people_file.clone(),
         ];
         let hidden = hidden.into_iter().flatten().collect();
         let work = WorkSettings::read(&args.work).await?.with_processor(&args.work, hidden).await?;

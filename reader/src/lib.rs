@@ -12,8 +12,10 @@
 //! * [`figures`]: the statistics of a period.
 //! * [`waiting`]: jobs that wait for a token, a scope or Slack.
 //! * [`files`]: the state of files, in words; [`numbers`]: numbers as people read them.
+//! * [`access`]: who reads, and the archive without the channels that they do not see.
 //! * [`joined`]: a channel with several ids or in several workspaces, read as one.
 
+pub mod access;
 pub mod bookmarks;
 pub mod channels;
 mod concurrent;

@@ -292,9 +292,10 @@ async fn blank_variables_count_as_unset_in_every_program() {
     let read = annalist_with(&["messages", CHANNEL, "--data", path(data.path())], &variables).await;
     assert!(read.code == Some(0) && read.stdout.contains("root"), "{read:?}");
     // Without these, the pages would be open to everyone.
-    for guard in ["ANNALIST_VIEWER_PASSWORD_FILE", "ANNALIST_VIEWER_USER_HEADER"] {
+    for guard in ["ANNALIST_VIEWER_PASSWORD_FILE", "ANNALIST_VIEWER_USER_HEADER", "ANNALIST_OIDC_ISSUER"] {
         let view = ["view", "--viewer-listen", "127.0.0.1:0", "--data", path(data.path())];
-        annalist_with(&view, &[(guard, "")]).await.assert_refused(2, "--viewer-");
+        let named = if guard.contains("OIDC") { "--oidc-issuer" } else { "--viewer-" };
+        annalist_with(&view, &[(guard, "")]).await.assert_refused(2, named);
     }
     let file = data.path().join("file");
     std::fs::write(&file, "mine").unwrap();

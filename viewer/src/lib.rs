@@ -25,6 +25,7 @@ pub mod pages;
 pub mod public_links;
 mod router;
 mod serve;
+mod sign_in;
 pub mod sniff;
 pub mod times;
 

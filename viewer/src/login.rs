@@ -1,4 +1,4 @@
-//! The log-in with a password.
+//! The log-in with a password, and the first page of the sign-in with a provider.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::answer::{PageError, html, notice_response, redirect_to};
 use crate::links::ServedLinks;
 use crate::pages::login;
 use crate::router::ViewerState;
+use crate::sign_in;
 
 /// Delay of the response to a wrong password or cookie, so that guessing is impractical.
 const WRONG_GUESS_DELAY: Duration = Duration::from_secs(1);
@@ -87,6 +88,7 @@ pub(crate) fn without_cookie(to_form: Response) -> Response {
 pub(crate) fn routes() -> Router<Arc<ViewerState>> {
     Router::new()
         .route("/login", get(form).post(log_in))
+        .merge(sign_in::routes())
         .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
         .layer(middleware::from_fn(limit_time))
 }
@@ -113,8 +115,11 @@ pub(crate) struct LoginForm {
 
 /// Shows the form.
 async fn form(State(state): State<Arc<ViewerState>>, Query(params): Query<LoginForm>) -> Response {
-    match state.access.authentication {
+    match &state.access.authentication {
         ViewerAccess::Password(_) => html(login::page(local(&params.next), None, &ServedLinks)),
+        ViewerAccess::SignIn(provider) => {
+            html(login::sign_in_page(local(&params.next), provider.is_slack(), &ServedLinks))
+        }
         ViewerAccess::All | ViewerAccess::Header(_) => redirect_to("/"),
     }
 }

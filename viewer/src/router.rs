@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, SET_COOKIE, WWW_AUTHENTICATE};
 use axum::http::uri::PathAndQuery;
 use axum::http::{StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -20,13 +20,15 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::access::{Access, Admission};
-use crate::answer::{notice_response, redirect_to};
+use crate::access::identity::{Admissions, IdentityError, Presented};
+use crate::access::{Access, Admission, ViewerAccess};
+use crate::answer::{PageError, notice_response, redirect_to};
 use crate::assets::{self, Asset};
 use crate::gather::pictures::EmojiBook;
 use crate::handlers::{CachedValue, links, messages, search, site};
 use crate::index::{FreshIndex, IndexSource};
 use crate::login::{self, WrongGuesses};
+use crate::pages::login::query_value;
 use crate::pages::sidebar::ChannelMenu;
 use crate::{file_bytes, headers};
 
@@ -63,6 +65,7 @@ pub(crate) struct ViewerState {
     pub(crate) clock: SharedClock,
     pub(crate) zone: TimeZone,
     pub(crate) access: Access,
+    pub(crate) admissions: Admissions,
     pub(crate) guesses: WrongGuesses,
     pub(crate) menu: CachedValue<ChannelMenu>,
     pub(crate) emoji: CachedValue<EmojiBook>,
@@ -74,6 +77,7 @@ pub fn router(viewer: Viewer) -> Router {
     let Viewer { archive, files, index, clock, zone, access } = viewer;
     let state = Arc::new(ViewerState {
         index: FreshIndex::new(index, Arc::clone(&archive)),
+        admissions: Admissions::new(Arc::clone(&archive), access.people.clone()),
         archive,
         files,
         clock,
@@ -118,36 +122,102 @@ fn served(asset: &'static Asset) -> Response {
     ([(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, cache_control)], asset.content()).into_response()
 }
 
-/// Refuses requests from pages of other sites and from unauthenticated users.
-async fn admit(State(state): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
+/// Finds out who makes a request, before any handler. Refuses requests from pages of other sites and from
+/// unauthenticated users.
+async fn admit(State(state): State<Arc<ViewerState>>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let is_open = path == "/login" || path.starts_with("/static/") || path == "/favicon.ico";
-    match state.access.check_request(request.uri(), request.headers()) {
-        Admission::Granted => next.run(request).await,
-        Admission::LoginNeeded | Admission::WrongCookie if is_open => next.run(request).await,
-        Admission::LoginNeeded => redirect_to_login(request.uri()),
+    let is_open = matches!(path, "/login" | "/login/start" | "/login/callback" | "/logout" | "/favicon.ico")
+        || path.starts_with("/static/");
+    let presented = match state.access.check_request(request.uri(), request.headers(), &*state.clock) {
+        Admission::Granted(Presented::Token(token)) => Presented::Token(token),
+        Admission::Granted(_) | Admission::LoginNeeded | Admission::WrongCookie if is_open => {
+            return next.run(request).await;
+        }
+        Admission::Granted(presented) => presented,
+        Admission::LoginNeeded => return login_needed(request.uri()),
         Admission::WrongCookie => {
             state.guesses.answer_wrong().await;
-            login::without_cookie(redirect_to_login(request.uri()))
+            return login::without_cookie(login_needed(request.uri()));
         }
-        Admission::WrongHost => notice_response(
-            StatusCode::MISDIRECTED_REQUEST,
-            "Unknown host name",
-            "This archive does not have the host name in the address bar. Use --viewer-host NAME to allow it.",
-        ),
-        Admission::UserMissing => notice_response(
-            StatusCode::FORBIDDEN,
-            "Unknown user",
-            "A proxy names the users of this archive. Open it at the proxy's address.",
-        ),
+        Admission::WrongToken => return wrong_token(),
+        Admission::WrongHost => {
+            return notice_response(
+                StatusCode::MISDIRECTED_REQUEST,
+                "Unknown host name",
+                "This archive does not have the host name in the address bar. Use --viewer-host NAME to allow it.",
+            );
+        }
+        Admission::UserMissing => {
+            return notice_response(
+                StatusCode::FORBIDDEN,
+                "Unknown user",
+                "A proxy names the users of this archive. Open it at the proxy's address.",
+            );
+        }
+    };
+    let renewed = renewed_session(&state, &presented);
+    match state.admissions.identify(presented, &*state.clock).await {
+        Ok(identity) => request.extensions_mut().insert(identity),
+        Err(IdentityError::Archive(error)) => return PageError::from(error).into_response(),
+        Err(IdentityError::WrongToken) => return wrong_token(),
+        Err(error) => return not_identified(&state, &error, request.uri()),
+    };
+    let mut response = next.run(request).await;
+    if let Some(cookie) = renewed
+        && is_page(&response)
+        && let Ok(cookie) = cookie.parse()
+    {
+        response.headers_mut().append(SET_COOKIE, cookie);
     }
+    response
+}
+
+/// The header that renews the session of a request, if that is due.
+fn renewed_session(state: &ViewerState, presented: &Presented) -> Option<String> {
+    let (ViewerAccess::SignIn(provider), Presented::Session(session)) =
+        (&state.access.authentication, presented)
+    else {
+        return None;
+    };
+    let now_s = state.clock.now().seconds();
+    Some(provider.session_header(&session.renewed(now_s)?, now_s))
+}
+
+/// The response to someone who was recognised and may not read. A session that does not count any more ends.
+fn not_identified(state: &ViewerState, error: &IdentityError, uri: &Uri) -> Response {
+    match &state.access.authentication {
+        ViewerAccess::SignIn(provider) => {
+            ([(SET_COOKIE, provider.no_session_header())], login_needed(uri)).into_response()
+        }
+        ViewerAccess::All | ViewerAccess::Password(_) | ViewerAccess::Header(_) => {
+            notice_response(StatusCode::FORBIDDEN, "Not admitted", &error.to_string())
+        }
+    }
+}
+
+/// Whether an address is for programs, which do not follow a redirect to a form.
+fn is_for_programs(path: &str) -> bool {
+    path == "/mcp" || path.starts_with("/api/") || path.starts_with("/c/") && path.ends_with("/live")
+}
+
+fn login_needed(uri: &Uri) -> Response {
+    if is_for_programs(uri.path()) {
+        return wrong_token();
+    }
+    redirect_to_login(uri)
+}
+
+fn wrong_token() -> Response {
+    let body = r#"{"error":"no valid token came with this request: annalist token create makes one"}"#;
+    let headers = [(WWW_AUTHENTICATE, "Bearer"), (CONTENT_TYPE, "application/json")];
+    (StatusCode::UNAUTHORIZED, headers, body).into_response()
 }
 
 fn redirect_to_login(uri: &Uri) -> Response {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let next: String = PathAndQuery::try_from(path)
-        .map_or_else(|_| "/".to_owned(), |path| path.as_str().replace('%', "%25").replace('&', "%26"));
-    redirect_to(&format!("/login?next={}", next.replace('+', "%2B").replace('#', "%23")))
+    let next =
+        PathAndQuery::try_from(path).map_or_else(|_| "/".to_owned(), |path| query_value(path.as_str()));
+    redirect_to(&format!("/login?next={next}"))
 }
 
 /// Limits the number of concurrent pages, and the time for each. Each is made in a thread of its own, so that
@@ -174,11 +244,7 @@ async fn limit_concurrency(State(state): State<Arc<ViewerState>>, request: Reque
                 "This page cannot be made: the log of this program says more.",
             );
         };
-        let is_page = answer
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|content_type| content_type.as_bytes().starts_with(b"text/html"));
-        if answer.status() == StatusCode::BAD_REQUEST && !is_page {
+        if answer.status() == StatusCode::BAD_REQUEST && !is_page(&answer) {
             return notice_response(
                 StatusCode::BAD_REQUEST,
                 "Invalid request",
@@ -194,4 +260,9 @@ async fn limit_concurrency(State(state): State<Arc<ViewerState>>, request: Reque
             "This page takes too long at the moment. Try again later.",
         )
     })
+}
+
+fn is_page(response: &Response) -> bool {
+    let content_type = response.headers().get(CONTENT_TYPE);
+    content_type.is_some_and(|content_type| content_type.as_bytes().starts_with(b"text/html"))
 }

@@ -22,4 +22,5 @@ pub(crate) mod restore;
 pub(crate) mod status;
 pub(crate) mod sync;
 pub(crate) mod target;
+pub(crate) mod token;
 pub(crate) mod waiting_status;

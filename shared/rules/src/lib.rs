@@ -1,6 +1,7 @@
 //! Pure functions: from an event to the changes it makes, and from items to what readers see. No I/O, no
 //! clock.
 
+pub mod account;
 pub mod audience;
 pub mod author;
 pub mod bookmark;
@@ -25,6 +26,8 @@ pub mod public_mark;
 pub mod publishing;
 pub mod question;
 pub mod reaction;
+pub mod reader_token;
+pub mod sign_out;
 pub mod user_group;
 pub mod version;
 pub mod view;

@@ -245,11 +245,19 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: EVERYWHERE,
-        except: &["shared/slack/src/", "shared/slack-api/src/", "shared/processor/src/"],
+        except: &["shared/slack/src/", "shared/slack-api/src/", "shared/processor/src/", "shared/oidc/src/"],
         forbidden: &["expose_secret", "ExposeSecret"],
         tests_too: true,
         why: "a secret is only exposed where it is used: for the signature and the bearer header",
         example: "let token = token.expose_secret();",
+    },
+    Rule {
+        paths: EVERYWHERE,
+        except: &["shared/slack-api/src/", "shared/processor/src/", "shared/oidc/src/"],
+        forbidden: &["reqwest::"],
+        tests_too: true,
+        why: "each of these clients has its own hosts and its own secret: no other code calls another machine",
+        example: "let client = reqwest::Client::new();",
     },
     Rule {
         paths: &["cli/src/export/"],

@@ -24,6 +24,7 @@ use testkit::corpus::event;
 use testkit::deliveries;
 use tower::ServiceExt;
 use viewer::Viewer;
+use viewer::access::people::PeopleSettings;
 use viewer::access::{Access, CookieKey, ViewerAccess};
 use viewer::index::IndexSource;
 use workers::channel_indexer::ChannelIndexer;
@@ -73,6 +74,15 @@ impl ViewerFixture {
     }
 
     pub(crate) fn router_with(&self, readers: ViewerAccess, changes: Arc<dyn Changes>) -> Router {
+        self.router_admitting(readers, PeopleSettings::default(), changes)
+    }
+
+    pub(crate) fn router_admitting(
+        &self,
+        readers: ViewerAccess,
+        people: PeopleSettings,
+        changes: Arc<dyn Changes>,
+    ) -> Router {
         let index = IndexSource {
             file: self.folder.path().join("index.db"),
             changes,
@@ -85,8 +95,25 @@ impl ViewerFixture {
             index,
             clock: self.clock.clone(),
             zone: TimeZone::UTC,
-            access: Access::new("127.0.0.1:3002".parse().unwrap(), &[], readers, &CookieKey::new([7; 32])),
+            access: Access::new(
+                "127.0.0.1:3002".parse().unwrap(),
+                &[],
+                readers,
+                people,
+                &CookieKey::new([7; 32]),
+            ),
         })
+    }
+
+    pub(crate) fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    /// Stores a person as Slack describes them at this time.
+    pub(crate) async fn account(&self, user: &str, event_ts: &str, fields: Value) {
+        let mut user = json!({ "id": user, "name": user });
+        user.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        self.write(&json!({ "type": "user_change", "event_ts": event_ts, "user": user })).await;
     }
 
     pub(crate) fn router(&self) -> Router {

@@ -11,5 +11,8 @@ mod fixture;
 mod hostile;
 mod long_texts;
 mod messages;
+mod provider;
 mod search;
+mod sign_in;
 mod timeline;
+mod tokens;

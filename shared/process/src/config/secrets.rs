@@ -7,6 +7,7 @@ use slack::credentials::{APP_TOKEN, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNI
 
 use super::ConfigError;
 use super::settings_file::{self, BOT_TOKENS_FILE};
+use super::viewer::CLIENT_SECRET;
 
 /// A secret and the variable that sets it.
 pub struct FoundSecret {
@@ -76,7 +77,7 @@ pub fn files() -> Vec<PathBuf> {
 /// The secrets that variables contain.
 pub fn values() -> Vec<SecretString> {
     let secrets = [SIGNING_SECRET, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN].map(|secret| secret.value);
-    let values = secrets.into_iter().chain([APP_TOKEN]).filter_map(super::text);
+    let values = secrets.into_iter().chain([APP_TOKEN, CLIENT_SECRET]).filter_map(super::text);
     // Two signing secrets are valid while one replaces the other.
     let words = |value: String| value.split(',').map(str::trim).map(SecretString::from).collect::<Vec<_>>();
     values.flat_map(words).collect()

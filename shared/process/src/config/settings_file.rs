@@ -13,6 +13,7 @@ use slack::credentials::{APP_TOKEN, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNI
 
 use super::backend::BackendKind;
 use super::named_file::read_text;
+use super::viewer::CLIENT_SECRET;
 
 /// The name of the file in the data folder.
 pub const SETTINGS_FILE: &str = "annalist.env";
@@ -21,7 +22,7 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-const NAMES: [&str; 52] = [
+const NAMES: [&str; 62] = [
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
     "ANNALIST_BUCKET",
@@ -40,6 +41,12 @@ const NAMES: [&str; 52] = [
     "ANNALIST_METRICS_LISTEN",
     "ANNALIST_MODEL",
     "ANNALIST_NO_JOIN",
+    "ANNALIST_OIDC_CLIENT_ID",
+    CLIENT_SECRET,
+    "ANNALIST_OIDC_ISSUER",
+    "ANNALIST_OIDC_REQUIRE",
+    "ANNALIST_OIDC_SCOPE",
+    "ANNALIST_OIDC_USER_CLAIM",
     "ANNALIST_PREFIX",
     "ANNALIST_PROCESSOR_CMD",
     "ANNALIST_PROCESSOR_TIMEOUT_S",
@@ -59,9 +66,13 @@ const NAMES: [&str; 52] = [
     "ANNALIST_SYSTEM_PROMPT_FILE",
     "ANNALIST_TABLE",
     "ANNALIST_TZ",
+    "ANNALIST_VIEWER_ADMINS",
+    "ANNALIST_VIEWER_GUESTS",
     "ANNALIST_VIEWER_HOST",
     "ANNALIST_VIEWER_LISTEN",
     "ANNALIST_VIEWER_PASSWORD_FILE",
+    "ANNALIST_VIEWER_PEOPLE_FILE",
+    "ANNALIST_VIEWER_URL",
     "ANNALIST_VIEWER_USER_HEADER",
     "ANNALIST_WAIT_DAYS",
     MODEL_KEY.value,
@@ -263,7 +274,7 @@ impl SettingsFile {
     fn has_secret(&self) -> bool {
         let secrets = [SIGNING_SECRET, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN].map(|secret| secret.value);
         let is_set = |name: &str| self.value(name).is_some_and(|value| !value.is_empty());
-        secrets.into_iter().chain([APP_TOKEN]).any(is_set)
+        secrets.into_iter().chain([APP_TOKEN, CLIENT_SECRET]).any(is_set)
     }
 
     /// A warning about a file that others can read and that contains a secret.

@@ -154,12 +154,15 @@ pub fn object(item: &Item) -> Option<FileObject> {
     FileObject::read(item.attributes.get(OBJECT)?)
 }
 
+/// The share that an attribute of a file's row marks.
+pub fn share(name: &str) -> Option<Share> {
+    let (channel, ts) = name.strip_prefix(SHARED)?.split_once('#')?;
+    Some(Share { channel: ChannelId::parse(channel).ok()?, ts: Ts::parse(ts).ok()? })
+}
+
 /// The shares in a file's row.
 pub fn shares(item: &Item) -> impl Iterator<Item = Share> + '_ {
-    item.attributes.keys().filter_map(|name| {
-        let (channel, ts) = name.strip_prefix(SHARED)?.split_once('#')?;
-        Some(Share { channel: ChannelId::parse(channel).ok()?, ts: Ts::parse(ts).ok()? })
-    })
+    item.attributes.keys().filter_map(|name| share(name))
 }
 
 /// The stored versions in a file's row: source, size, key. Rows that earlier versions of this program wrote

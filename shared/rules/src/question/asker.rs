@@ -1,8 +1,9 @@
 //! Whether a user may ask questions, determined from the user's row.
 
 use ports::archive::Item;
-use serde::Deserialize;
 use slack::ids::TeamId;
+
+use crate::account::AccountStatus;
 
 /// Whether the responder answers an author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,33 +16,17 @@ pub enum AskerStatus {
     Unknown,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Profile {
-    team_id: Option<String>,
-    is_restricted: bool,
-    is_ultra_restricted: bool,
-    is_bot: bool,
-    is_stranger: bool,
-    deleted: bool,
-}
-
 /// The status of a user according to their row.
 pub fn asker_status(team: &TeamId, row: Option<&Item>) -> AskerStatus {
-    let Some(row) = row else { return AskerStatus::Unknown };
-    if row.is_erased() || row.has_flag("is_bot") || row.has_flag("deleted") {
-        return AskerStatus::Refused;
-    }
-    let Some(raw) = row.text("raw_event") else { return AskerStatus::Unknown };
-    // A field of an unexpected type must not lead to an answer.
-    let profile = serde_json::from_str::<Profile>(raw).ok().filter(|_| raw.trim_start().starts_with('{'));
-    let Some(profile) = profile else { return AskerStatus::Refused };
-    let Profile { team_id, is_restricted, is_ultra_restricted, is_bot, is_stranger, deleted } = profile;
-    let is_elsewhere = team_id.is_some_and(|home| home != team.as_str());
-    if is_elsewhere || is_restricted || is_ultra_restricted || is_bot || is_stranger || deleted {
-        AskerStatus::Refused
-    } else {
-        AskerStatus::Member
+    match AccountStatus::from_row(team, row) {
+        AccountStatus::Member => AskerStatus::Member,
+        AccountStatus::Unknown => AskerStatus::Unknown,
+        AccountStatus::MemberElsewhere
+        | AccountStatus::Guest
+        | AccountStatus::Stranger
+        | AccountStatus::Bot
+        | AccountStatus::Left
+        | AccountStatus::Unreadable => AskerStatus::Refused,
     }
 }
 

@@ -249,4 +249,11 @@ rows_table! {
     CANVAS_TEXT = canvas_text in canvas_texts: "The text of a canvas, for search.", "file-downloader",
         TRANSIENT.erased_with(Eraser("with the last message that shares the canvas")),
         "canvastext#{team}" (team: &TeamId) / "{file}" (file: &FileId);
+
+    READER_TOKEN = reader_token in reader_tokens:
+        "A token with which a program reads over HTTP, without its secret.", "the token command", KEPT,
+        "token#readers" () / "{id}" (id: &str);
+    SIGN_OUT = sign_out in sign_outs: "The time before which the sessions of a person, or of all, do not count.",
+        "the sign-out command", KEPT,
+        "signout#readers" () / "{who}" (who: &str);
 }
