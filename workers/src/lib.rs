@@ -13,6 +13,7 @@ mod failure;
 pub mod file_downloader;
 pub mod historian;
 pub mod import;
+pub mod keeper;
 #[cfg(feature = "aws")]
 pub mod lambda;
 pub mod message_writer;

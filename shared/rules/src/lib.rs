@@ -24,6 +24,7 @@ pub mod project;
 pub mod public_mark;
 pub mod question;
 pub mod reaction;
+pub mod retention;
 pub mod user_group;
 pub mod version;
 pub mod view;

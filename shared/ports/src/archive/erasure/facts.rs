@@ -85,7 +85,7 @@ impl ErasureFacts {
         } else if let Some(fact) = ExpiryFact::read(row) {
             self.insert_expiry(&fact);
         } else if let Some(hold) = HoldFact::read(row) {
-            self.team(&hold.team).holds.push(hold);
+            self.insert_hold(hold);
         } else if let Some(fact) = OptOutFact::read(row) {
             self.insert_opt_out(&fact);
         }
@@ -107,6 +107,11 @@ impl ErasureFacts {
     pub fn insert_expiry(&mut self, fact: &ExpiryFact) {
         let scope = fact.channel.as_ref().map_or(EVERY_CHANNEL, ChannelId::as_str);
         latest(&mut self.team(&fact.team).expired, scope, &fact.until);
+    }
+
+    /// Adds a hold.
+    pub fn insert_hold(&mut self, hold: HoldFact) {
+        self.team(&hold.team).holds.push(hold);
     }
 
     fn insert_opt_out(&mut self, fact: &OptOutFact) {
@@ -221,7 +226,7 @@ impl ErasureFacts {
     /// The time before which messages of a channel have expired.
     pub fn expired_before(&self, team: &TeamId, channel: &ChannelId) -> Option<Ts> {
         let micros = self.teams.get(team.as_str())?.expired_until(channel.as_str())?;
-        Ts::parse(&format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)).ok()
+        Ts::parse(&format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)).ok()
     }
 
     /// Whether the channel of a row had opted out at the time of its message.
