@@ -10,7 +10,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 target=${1:-$host}
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
 name=annalist-$version-$target
-workers=$(basename -s .rs workers/src/bin/*.rs)
+workers=$(basename -s .rs workers/fleet/src/bin/*.rs)
 binaries=(annalist ingest $workers)
 
 # Times in the tar, and whatever asks for one while it builds.
@@ -23,8 +23,8 @@ export SOURCE_DATE_EPOCH
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$root=/src --remap-path-prefix=$cargo_home=/cargo"
 export CFLAGS="${CFLAGS:-} -ffile-prefix-map=$root=/src -ffile-prefix-map=$cargo_home=/cargo"
-cargo build --profile dist --locked --target "$target" -p annalist -p ingest -p workers \
-    --features annalist/aws,ingest/aws,workers/aws
+cargo build --profile dist --locked --target "$target" -p annalist -p ingest-service -p fleet \
+    --features annalist/aws,ingest-service/aws,fleet/aws
 built=${CARGO_TARGET_DIR:-target}/$target/dist
 
 stage=$(mktemp -d)

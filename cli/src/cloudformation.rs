@@ -18,7 +18,7 @@ pub(crate) struct CloudformationArgs {
 /// Prints the template. Sends no request to AWS.
 #[cfg(feature = "aws")]
 pub(crate) fn print(args: &CloudformationArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    out.write_all(aws_template::template_json(&args.aws.names()?).as_bytes())?;
+    out.write_all(aws_resources::template_json(&args.aws.names()?).as_bytes())?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
+use fleet::environment::{Environment, WorkSettings};
 use ingest::{Ingest, SocketMode, serve_with_socket};
 use ports::clock::SharedClock;
 use ports::queue::run::RunId;
@@ -20,7 +21,6 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
-use workers::environment::{Environment, WorkSettings};
 use workers::runtime::{self, RuntimeSettings};
 
 /// The running tasks.
@@ -67,7 +67,7 @@ impl Composition {
         let settings =
             RuntimeSettings { open_requests, longest_wait, ..RuntimeSettings::for_backend(backend) };
         let mut workers = JoinSet::new();
-        for (_, build) in workers::enabled(&responder) {
+        for (_, build) in fleet::enabled(&responder) {
             let ports = environment.ports.clone();
             workers.spawn(runtime::run(build(&environment), ports, settings.clone(), no_more_jobs.clone()));
         }

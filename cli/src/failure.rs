@@ -9,6 +9,7 @@ use slack_api::ApiError;
 
 use crate::operate::sync::NO_TOKEN;
 use crate::plain;
+use crate::read::ReadError;
 
 /// What to do about a token that Slack rejects.
 pub(crate) const ASK_DOCTOR: &str = "`annalist doctor` says what to do about the token";
@@ -40,7 +41,8 @@ pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe {
         return ExitCode::SUCCESS;
     }
-    let is_usage = error.is::<UsageError>() || failure::is_config_error(error.as_ref());
+    let is_empty_range = matches!(error.downcast_ref(), Some(ReadError::EmptyRange { .. }));
+    let is_usage = is_empty_range || error.is::<UsageError>() || failure::is_config_error(error.as_ref());
     let mut line = line(error);
     let may_lack_setting = is_usage || error.to_string() == NO_TOKEN;
     if let Some(file) = config::forbidden_settings_file().filter(|_| may_lack_setting) {

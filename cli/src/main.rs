@@ -1,6 +1,6 @@
 //! `annalist`: the command-line program.
 //!
-//! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
+//! * [`mod@setup`] prepares [`up`], which runs ingest and every worker; [`demo`] does the same with a made-up workspace.
 //! * [`read`] prints the archive and cannot change it, [`mod@search`] finds messages in it, [`view`] serves
 //!   it to browsers, [`mcp`] serves it to assistants; [`operate`] has the commands that inspect, repair and
 //!   maintain it.
@@ -9,6 +9,7 @@
 //! * [`provision`] creates the AWS resources, [`cloudformation`] prints them as a template; [`manifest`]
 //!   prints the Slack app manifest, [`packaging`] shell completions and manual pages.
 
+mod blocking;
 mod cloudformation;
 mod composition;
 mod cookie_key;
@@ -27,8 +28,10 @@ mod provision;
 mod read;
 mod report;
 mod search;
+mod setup;
 mod up;
 mod view;
+mod viewer_password;
 mod zone;
 
 use std::ffi::OsString;
@@ -38,10 +41,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use ports::clock::SystemClock;
-use process::config::backend::{Backend, BackendArgs};
-use process::config::{self, ConfigError};
-use tokio::runtime::{Builder, Runtime};
+use process::config;
 
+use blocking::{block_on, on_archive, on_new_archive, runtime, with_archive};
 use failure::UsageError;
 use operate::backfill::BackfillArgs;
 use operate::backup::BackupArgs;
@@ -78,9 +80,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Receive events from Slack and keep them
-    #[command(after_help = "Secrets come from the environment; the bot token is optional:\n  \
-        SLACK_SIGNING_SECRET=… SLACK_BOT_TOKEN=… annalist up --data /var/lib/annalist")]
+    #[command(after_help = "Secrets come from the environment or the file that `annalist setup` writes:\n  \
+        SLACK_APP_TOKEN=… SLACK_BOT_TOKEN=… annalist up --data /var/lib/annalist")]
     Up(up::UpArgs),
+    /// Write the settings with which `annalist up` starts
+    #[command(
+        after_help = "On a terminal it asks for what is missing. It starts nothing and may be run again:\n  \
+        annalist setup\n  annalist setup --url https://slack.example.com/slack/events --data /var/lib/annalist"
+    )]
+    Setup(setup::SetupArgs),
     /// Try it on a made-up workspace; needs no Slack
     Demo(demo::DemoArgs),
     /// Show a channel's messages
@@ -152,8 +160,10 @@ enum Command {
         annalist report --from 2026-10-01 --to 2026-11-01 --channel '#general' --html > october.html")]
     Report(report::ReportArgs),
     /// Sync channels, people, user groups and emoji from Slack now
-    #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
-        SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
+    #[command(
+        after_help = "`annalist up` does it every hour. The token comes from the settings file or the environment:\n  \
+        annalist sync --data /var/lib/annalist"
+    )]
     Sync(SyncArgs),
     /// Bring an export of Slack into the archive
     #[command(
@@ -163,7 +173,7 @@ enum Command {
     Import(ImportArgs),
     /// Write the archive, or a part of it, in a format that others read
     #[command(
-        after_help = "Nothing has its name before it is whole. Deleted messages are left out, unless --include-deleted is given:\n  \
+        after_help = "The output gets its name only when it is complete. Deleted messages are left out, unless --include-deleted is given:\n  \
         annalist export --format slack --out acme.zip --data /var/lib/annalist\n  \
         annalist export --format markdown --out notes --channel '#general' --since 2026-11-01 --until 2026-12-01"
     )]
@@ -171,17 +181,17 @@ enum Command {
     /// Read Slack's history into the archive
     #[command(
         after_help = "Without --since it reads what is missing, and the last days again. It may be ended and run again \
-        at any time. The token comes from the environment:\n  \
-        SLACK_BOT_TOKEN=… annalist backfill '#general' --data /var/lib/annalist\n  \
-        SLACK_BOT_TOKEN=… annalist backfill --all --since 2026-01-01"
+        at any time. The token comes from the settings file or the environment:\n  \
+        annalist backfill '#general' --data /var/lib/annalist\n  \
+        annalist backfill --all --since 2026-01-01"
     )]
     Backfill(BackfillArgs),
     /// Compare the archive with Slack's history, and fill what is missing
     #[command(
         after_help = "Without --from, --to and --all it compares the last 7 days of every channel that is kept. Exit code 0: \
-        nothing is left to do; 1: something is. The token comes from the environment:\n  \
-        SLACK_BOT_TOKEN=… annalist reconcile --from 2026-11-01 --to 2026-11-08 --data /var/lib/annalist\n  \
-        SLACK_BOT_TOKEN=… annalist reconcile '#general' --all --dry-run"
+        nothing is left to do; 1: something is. The token comes from the settings file or the environment:\n  \
+        annalist reconcile --from 2026-11-01 --to 2026-11-08 --data /var/lib/annalist\n  \
+        annalist reconcile '#general' --all --dry-run"
     )]
     Reconcile(ReconcileArgs),
     /// Show the queues and what needs attention
@@ -237,7 +247,7 @@ enum Command {
     )]
     #[command(mut_args(provision::under_its_heading))]
     Provision(provision::ProvisionArgs),
-    /// Print the same, with every part as a Lambda function, as a CloudFormation template
+    /// Print a CloudFormation template that runs every part as a Lambda function
     #[command(
         after_help = "Needs no --backend, and sends nothing to AWS. docs/deploy-aws.md says how to deploy it:\n  \
         ANNALIST_BUCKET=… annalist cloudformation > annalist.json\n  \
@@ -284,6 +294,7 @@ fn main() -> ExitCode {
 fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
     match command {
         Command::Up(args) => up::run(&args, out),
+        Command::Setup(args) => block_on(setup::run(&args, out))?,
         Command::Demo(args) => demo::run(&args, &program, out),
         Command::Messages(args) => on_archive(&args.channel.read.backend, async |backend| {
             Ok(read::messages(&*backend.archive(), &args, out).await?)
@@ -343,7 +354,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }),
         Command::Sync(args) => {
             let api = block_on(config::slack::web_api(&args.slack))??;
-            on_archive(&args.backend, async |backend| operate::sync::run(backend, api, &args, out).await)
+            on_new_archive(&args.backend, async |backend| operate::sync::run(backend, api, &args, out).await)
         }
         Command::Import(args) => block_on(operate::import::run(&args, SystemClock::shared(), out))?,
         Command::Export(args) => {
@@ -351,7 +362,9 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }
         Command::Backfill(args) => {
             let api = block_on(config::slack::web_api(&args.slack))??;
-            on_archive(&args.backend, async |backend| operate::backfill::run(backend, api, &args, out).await)
+            on_new_archive(&args.backend, async |backend| {
+                operate::backfill::run(backend, api, &args, out).await
+            })
         }
         Command::Reconcile(args) => {
             let api = block_on(config::slack::web_api(&args.slack))??;
@@ -390,41 +403,13 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Cloudformation(args) => cloudformation::print(&args, out),
         #[cfg(not(feature = "aws"))]
         Command::Provision(_) | Command::Cloudformation(_) => {
-            Err(ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
+            Err(config::ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
         }
         Command::Dashboards(args) => operate::dashboards::write(&args, out),
         Command::Manifest(args) => manifest::print(&args, out),
         Command::Completions(args) => packaging::completions(Cli::command(), &args, out),
         Command::Man(args) => packaging::man(Cli::command(), &args, out),
     }
-}
-
-/// Opens an existing archive, runs `work` on it, and closes it.
-fn on_archive(
-    backend_args: &BackendArgs,
-    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    block_on(with_archive(backend_args, work))?
-}
-
-async fn with_archive(
-    backend_args: &BackendArgs,
-    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let backend = Backend::open_existing(backend_args, SystemClock::shared()).await?;
-    // A person's command can wait a moment, but Slack's events cannot.
-    backend.work_in_background();
-    let result = work(&backend).await;
-    backend.close().await;
-    result
-}
-
-fn block_on<Work: Future>(work: Work) -> io::Result<Work::Output> {
-    Ok(runtime(&mut Builder::new_current_thread())?.block_on(work))
-}
-
-fn runtime(builder: &mut Builder) -> io::Result<Runtime> {
-    builder.enable_all().build()
 }
 
 #[cfg(test)]
@@ -456,7 +441,7 @@ mod tests {
         for command in ["provision", "cloudformation"] {
             let cli = Cli::try_parse_from(["annalist", command]).unwrap();
             let error = run(cli.command, "annalist".into(), &mut Vec::new()).unwrap_err();
-            let is_config_error = error.is::<ConfigError>();
+            let is_config_error = error.is::<config::ConfigError>();
             assert!(is_config_error && error.to_string().contains("--features aws"), "{error}");
         }
     }

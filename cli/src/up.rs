@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use fleet::environment::{WorkArgs, WorkSettings};
 use ingest::SocketMode;
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
@@ -16,7 +17,6 @@ use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
-use workers::environment::{WorkArgs, WorkSettings};
 
 use crate::composition::{Composition, listen, wait_until_true};
 use crate::search::{index_file, index_folder};
@@ -47,8 +47,9 @@ pub(crate) struct UpArgs {
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let endpoint =
-        args.viewer.viewer_listen.map(|address| ViewerEndpoint::read(&args.viewer, address)).transpose()?;
+    let data = args.backend.folder();
+    let endpoint = args.viewer.viewer_listen;
+    let endpoint = endpoint.map(|address| ViewerEndpoint::read(&args.viewer, address, data)).transpose()?;
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         telemetry::init_log(config::log_filter()?);
         if let Some(warning) = config::settings_warning() {

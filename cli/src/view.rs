@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use axum::Router;
 use axum::http::HeaderName;
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs, BackendKind};
-use process::config::named_file::{MAX_SETTING_BYTES, read_text};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use process::config::{self, IndexArgs};
 use process::{shutdown, telemetry};
@@ -21,13 +20,14 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::spawn_blocking;
 use viewer::Viewer;
-use viewer::access::{self, Access, CookieKey, ViewerAccess, ViewerPassword};
+use viewer::access::{self, Access, CookieKey, ViewerAccess};
 use viewer::index::IndexSource;
 
 use crate::UsageError;
 use crate::composition::{listen, wait_until_true};
 use crate::cookie_key;
 use crate::search::index_file;
+use crate::viewer_password::{self, PasswordPlace};
 use crate::zone::Zone;
 
 /// The interval between two polls of an archive on AWS, the same as in `annalist index --follow`.
@@ -60,8 +60,8 @@ pub(crate) struct ViewArgs {
 
 /// Serves pages until SIGTERM or SIGINT.
 pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let endpoint =
-        ViewerEndpoint::read(&args.viewer, args.viewer.viewer_listen.unwrap_or(DEFAULT_VIEWER_LISTEN))?;
+    let address = args.viewer.viewer_listen.unwrap_or(DEFAULT_VIEWER_LISTEN);
+    let endpoint = ViewerEndpoint::read(&args.viewer, address, args.backend.folder())?;
     let runtime = crate::runtime(
         Builder::new_multi_thread().worker_threads(REQUEST_THREADS).max_blocking_threads(BLOCKING_THREADS),
     )?;
@@ -101,19 +101,31 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 pub(crate) struct ViewerEndpoint {
     address: SocketAddr,
     hosts: Vec<String>,
-    readers: ViewerAccess,
+    readers: ConfiguredReaders,
     zone: Zone,
 }
 
+/// Who may read, before anything is opened.
+enum ConfiguredReaders {
+    Known(ViewerAccess),
+    /// Those who know the password in this file, which is made if it is missing.
+    MadePassword(PathBuf),
+}
+
 impl ViewerEndpoint {
-    /// Checks the settings before anything is opened.
-    pub(crate) fn read(args: &ViewerArgs, address: SocketAddr) -> anyhow::Result<Self> {
+    /// Checks the settings before anything is opened. `data` is the data folder, if there is one.
+    pub(crate) fn read(args: &ViewerArgs, address: SocketAddr, data: Option<&Path>) -> anyhow::Result<Self> {
         let readers = match (&args.viewer_password_file, &args.viewer_user_header) {
             // The arguments exclude each other; each may also come from another place.
             (Some(_), Some(_)) => return Err(UsageError::new(TWO_GUARDS).into()),
-            (Some(file), None) => ViewerAccess::Password(password(file)?),
-            (None, Some(header)) => ViewerAccess::Header(header_name(header)?),
-            (None, None) if address.ip().is_loopback() => ViewerAccess::All,
+            (Some(file), None) => match PasswordPlace::new(file, data)? {
+                PasswordPlace::Given(file) => {
+                    ConfiguredReaders::Known(ViewerAccess::Password(viewer_password::read(&file)?))
+                }
+                PasswordPlace::Made(file) => ConfiguredReaders::MadePassword(file),
+            },
+            (None, Some(header)) => ConfiguredReaders::Known(ViewerAccess::Header(header_name(header)?)),
+            (None, None) if address.ip().is_loopback() => ConfiguredReaders::Known(ViewerAccess::All),
             (None, None) => {
                 let why = format!(
                     "--viewer-listen {address} is reached from other machines: give a password with --viewer-password-file, or \
@@ -138,7 +150,13 @@ impl ViewerEndpoint {
         clock: &SharedClock,
         address: SocketAddr,
     ) -> anyhow::Result<Router> {
-        let key = match &self.readers {
+        let readers = match &self.readers {
+            ConfiguredReaders::Known(readers) => readers.clone(),
+            ConfiguredReaders::MadePassword(file) => {
+                ViewerAccess::Password(viewer_password::read_or_create(file)?)
+            }
+        };
+        let key = match &readers {
             ViewerAccess::Password(_) => cookie_key::read_or_create(&index.with_file_name(cookie_key::FILE))?,
             // Without a password there is no cookie.
             ViewerAccess::All | ViewerAccess::Header(_) => CookieKey::new([0; CookieKey::BYTES]),
@@ -158,16 +176,9 @@ impl ViewerEndpoint {
             },
             clock: Arc::clone(clock),
             zone: self.zone.time_zone().clone(),
-            access: Access::new(address, &self.hosts, self.readers.clone(), &key),
+            access: Access::new(address, &self.hosts, readers, &key),
         }))
     }
-}
-
-fn password(file: &std::path::Path) -> anyhow::Result<ViewerPassword> {
-    let unusable =
-        |why| UsageError::new(format!("--viewer-password-file {} cannot be used: {why}", file.display()));
-    let text = read_text(file, MAX_SETTING_BYTES).map_err(unusable)?;
-    Ok(ViewerPassword::new(&text).ok_or_else(|| unusable("it is empty".to_owned()))?)
 }
 
 /// Refuses a name that the `Host` of a request can never have.

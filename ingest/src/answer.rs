@@ -94,7 +94,6 @@ impl EventOutcome {
     }
 
     /// Whether Slack need not deliver the event of a socket again: it is stored, or a retry cannot help.
-    #[cfg(feature = "socket")]
     pub(crate) fn is_final(self) -> bool {
         let (status, retry, _) = self.row();
         status.is_success() || retry == SlackRetry::CannotHelp

@@ -46,7 +46,6 @@ pub(crate) struct Endpoint {
     pub(crate) not_ready: LogThrottle,
     pub(crate) refused_times: Arc<RefusedTimes>,
     /// The connections of Socket Mode, if it is on.
-    #[cfg(feature = "socket")]
     pub(crate) presence: Option<Arc<std::sync::Mutex<crate::socket::Presence>>>,
     in_flight: Semaphore,
     large_bodies: Semaphore,
@@ -66,7 +65,6 @@ impl Endpoint {
             large_bodies: Semaphore::new(ingest.limits.large_bodies.min(Semaphore::MAX_PERMITS)),
             refused_times: Arc::new(RefusedTimes::new(Arc::clone(&ingest.queue), ingest.limits.enqueue)),
             ingest,
-            #[cfg(feature = "socket")]
             presence: None,
             counters: Counters::register(),
             not_ready: LogThrottle::new(),
@@ -293,7 +291,6 @@ struct Sends {
 }
 
 /// An event that a connection of Socket Mode received.
-#[cfg(feature = "socket")]
 pub(crate) struct SocketEvent {
     /// The bytes of the payload.
     pub(crate) body: Bytes,
@@ -306,7 +303,6 @@ pub(crate) struct SocketEvent {
     pub(crate) received_at: Option<Ts>,
 }
 
-#[cfg(feature = "socket")]
 impl Endpoint {
     /// Puts the event of a connection on the queue. TLS and the ticket prove that Slack sent it.
     pub(crate) async fn accept_from_socket(&self, event: SocketEvent) -> EventOutcome {

@@ -39,14 +39,8 @@ pub(crate) async fn readiness_check(
 }
 
 /// Why no event can arrive now: the process only has connections of Socket Mode, and none of them is ready.
-#[cfg(feature = "socket")]
 fn disconnected(endpoint: &Endpoint) -> Option<String> {
     let presence = endpoint.presence.as_ref().filter(|_| endpoint.ingest.secrets.is_none())?;
     let presence = presence.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     (presence.count() == 0).then(|| format!("no connection to Slack: {}\n", presence.reason))
-}
-
-#[cfg(not(feature = "socket"))]
-fn disconnected(_: &Endpoint) -> Option<String> {
-    None
 }

@@ -2,7 +2,7 @@
 //! responds with 200.
 //!
 //! * [`router`] is the complete ingest as an [`axum::Router`], independent of any listener.
-//! * [`serve`] serves a router on a TCP listener; `lambda::serve` serves it to Lambda.
+//! * [`serve`] serves a router on a TCP listener.
 //! * [`serve_events`] serves the complete ingest on a TCP listener, and drains it; `serve_with_socket` also keeps
 //!   connections of Socket Mode open.
 
@@ -12,18 +12,14 @@ mod connections;
 mod counters;
 mod events;
 mod health;
-#[cfg(feature = "aws")]
-pub mod lambda;
 mod limits;
 mod refused;
 mod server;
-#[cfg(feature = "socket")]
 mod socket;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-#[cfg(feature = "socket")]
 use std::sync::Mutex;
 
 use axum::Router;
@@ -32,23 +28,20 @@ use ports::clock::SharedClock;
 use ports::queue::Queue;
 use ports::queue::run::RunId;
 use ports::reread::Reread;
-#[cfg(feature = "socket")]
 use process::config::ConfigError;
 use process::requests::OpenRequests;
 use process::telemetry::throttle;
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
-#[cfg(feature = "socket")]
 use tokio::sync::watch;
 
 pub use limits::IngestLimits;
 pub use server::serve;
 pub use slack::EVENTS_PATH;
-#[cfg(feature = "socket")]
 pub use socket::{ConnectionFailure, FailureCause, SocketHello, SocketMode, check_socket};
 
 /// The path where a load balancer checks whether ingest can accept an event now.
-const READY_PATH: &str = "/readyz";
+pub const READY_PATH: &str = "/readyz";
 
 /// The settings and dependencies of ingest.
 #[derive(Clone)]
@@ -88,7 +81,6 @@ pub async fn serve_events(listener: TcpListener, ingest: Ingest, shutdown: impl 
 ///
 /// # Errors
 /// If Slack refuses the app-level token at the start.
-#[cfg(feature = "socket")]
 pub async fn serve_with_socket(
     listener: TcpListener,
     ingest: Ingest,

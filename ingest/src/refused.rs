@@ -125,7 +125,6 @@ impl RefusedTimes {
     }
 
     /// The workspaces of accepted events.
-    #[cfg(feature = "socket")]
     pub(crate) fn accepted_teams(&self) -> std::collections::BTreeSet<TeamId> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }

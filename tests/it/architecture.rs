@@ -182,8 +182,8 @@ fn there_is_one_tls_stack() {
 fn lambda_builds_contain_no_sqlite() {
     let tree = std::process::Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none"])
-        .args(["--package", "ingest", "--package", "workers"])
-        .args(["--no-default-features", "--features", "ingest/aws,workers/aws"])
+        .args(["--package", "ingest-service", "--package", "fleet"])
+        .args(["--no-default-features", "--features", "ingest-service/aws,fleet/aws"])
         .current_dir(workspace())
         .output()
         .unwrap();

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
-use tests::harness::command::{annalist, annalist_with, json_lines, run, wait_until_idle};
+use tests::harness::command::{annalist, annalist_at, annalist_with, json_lines, run, wait_until_idle};
 use tests::harness::process::{self, SIGNING_SECRET};
 
 const CHANNEL: &str = "C0GENERAL";
@@ -162,6 +162,15 @@ async fn output_has_local_times_and_arguments_may_be_links() {
     assert!(reply.await.lines().all(|line| line.contains("1700000001.000100")));
     let nothing = with(&["messages", CHANNEL, "--since", "2023-11-15"], "UTC").await;
     assert_eq!(nothing, "No messages in that range.\n");
+    for (arguments, expected) in [
+        (
+            &["messages", CHANNEL, "--since", "2023-11-15", "--until", "2023-11-14"][..],
+            "is not after --since",
+        ),
+        (&["search", link], "`annalist thread https://example.slack.com/archives/"),
+    ] {
+        annalist_at(data.path(), arguments).await.assert_refused(2, expected);
+    }
     let channels = with(&["channels"], "Asia/Tokyo").await;
     let channels: Vec<Vec<&str>> = channels.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(channels[0], ["id", "name", "messages", "last", "(Asia/Tokyo)", "topic"]);
@@ -220,7 +229,7 @@ async fn wrong_usage_is_one_line_and_exit_2() {
 }
 
 #[tokio::test]
-async fn without_a_usable_signing_secret_no_program_starts_and_the_manifest_is_named() {
+async fn without_a_usable_signing_secret_no_program_starts_and_setup_is_named() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("untouched");
     let common = [("ANNALIST_DATA", path(&folder)), ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")];
@@ -228,8 +237,8 @@ async fn without_a_usable_signing_secret_no_program_starts_and_the_manifest_is_n
         let up: &[&str] = if *program == binaries().annalist { &["up"] } else { &[] };
         let args = [up, &["--listen", "127.0.0.1:0"]].concat();
         for (secret, expected) in [
-            (None, "annalist manifest"),
-            (Some(""), "annalist manifest"),
+            (None, "annalist setup"),
+            (Some(""), "annalist setup"),
             (Some(" "), "annalist manifest"),
             (Some(","), "SLACK_SIGNING_SECRET"),
             (Some("a,b,hunter2"), "SLACK_SIGNING_SECRET"),

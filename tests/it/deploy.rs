@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use ::process::config::{BOT_TOKEN, DEFAULT_LISTEN, SIGNING_SECRET};
+use ::process::config::viewer::DEFAULT_VIEWER_LISTEN;
+use ::process::config::{APP_TOKEN, BOT_TOKEN, DEFAULT_LISTEN, SIGNING_SECRET};
 use tests::harness::binaries::{binaries, programs};
 use tests::harness::command::annalist;
 use tests::harness::process;
@@ -16,7 +17,7 @@ use workers::runtime::RuntimeSettings;
 const REQUESTS_DRAIN: Duration = Duration::from_secs(5);
 
 /// A shell expression that lists the workers' binaries.
-const WORKER_BINARIES: &str = "$(basename -s .rs workers/src/bin/*.rs)";
+const WORKER_BINARIES: &str = "$(basename -s .rs workers/fleet/src/bin/*.rs)";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -85,7 +86,9 @@ async fn the_unit_runs_an_existing_command_with_a_writable_folder() {
         assert_eq!(one(&settings, name), value, "{name}");
     }
     let readme = text("deploy/README.md");
-    assert!(readme.contains(one(&settings, "EnvironmentFile")));
+    // Without the file, `up` itself says what is missing.
+    let file = one(&settings, "EnvironmentFile").strip_prefix('-').unwrap();
+    assert!(readme.contains(file));
 }
 
 #[test]
@@ -115,12 +118,14 @@ fn systemd_accepts_the_unit_and_finds_little_exposed() {
 #[tokio::test]
 async fn the_example_of_the_environment_names_the_secrets() {
     let example = text("deploy/annalist.env.example");
-    for variable in [SIGNING_SECRET, BOT_TOKEN] {
-        let named = |line: &str| line.trim_start_matches('#') == format!("{}=", variable.value);
-        assert!(example.lines().any(named), "{}: {example}", variable.value);
+    for variable in [SIGNING_SECRET.value, BOT_TOKEN.value, APP_TOKEN] {
+        let named = |line: &str| line.trim_start_matches('#') == format!("{variable}=");
+        assert!(example.lines().any(named), "{variable}: {example}");
     }
-    // The filled-in copy of it must not be committed.
-    assert!(text(".gitignore").lines().any(|line| line == "/deploy/annalist.env"));
+    // The filled-in copies of it must not be committed.
+    for copy in ["/deploy/annalist.env", "/deploy/.env"] {
+        assert!(text(".gitignore").lines().any(|line| line == copy), "{copy}");
+    }
 }
 
 /// The instructions of a Dockerfile, each on one line.
@@ -175,7 +180,7 @@ async fn the_image_is_pinned_does_not_run_as_root_and_contains_every_binary() {
     let user: u32 = of("USER").last().unwrap().split(':').next().unwrap().parse().unwrap();
     assert!(user >= 1000, "{user}");
     let port = DEFAULT_LISTEN.port().to_string();
-    assert_eq!(of("EXPOSE"), [&port]);
+    assert_eq!(of("EXPOSE"), [format!("{port} {}", DEFAULT_VIEWER_LISTEN.port())]);
     let environment: Vec<(&str, &str)> =
         of("ENV")[1].split(' ').map(|set| set.split_once('=').unwrap()).collect();
     assert_up_reads(&environment.iter().map(|(name, _)| *name).collect::<Vec<_>>()).await;
@@ -208,17 +213,15 @@ async fn the_image_is_pinned_does_not_run_as_root_and_contains_every_binary() {
     let members = members.split_once(']').unwrap().0.split('"').skip(1).step_by(2);
     let folders: BTreeSet<&str> = members.map(|member| member.split('/').next().unwrap()).collect();
     assert!(folders.contains("cli"), "{folders:?}");
-    for needed in folders.into_iter().chain(["Cargo.toml", "Cargo.lock", ".cargo"]) {
+    for needed in folders.into_iter().chain(["Cargo.toml", "Cargo.lock", ".cargo", "deploy/annalist.service"])
+    {
         assert!(ignored.lines().any(|line| line == format!("!{needed}")), "the build lacks {needed}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_images_health_check_distinguishes_a_ready_process_from_one_that_is_not_ready() {
-    let dockerfile = text("deploy/Dockerfile");
-    let (_, check) = dockerfile.split_once("HEALTHCHECK").unwrap();
-    let command = check.lines().find_map(|line| line.trim().strip_prefix("CMD ")).unwrap();
-    let command: Vec<String> = serde_json::from_str(command).unwrap();
+    let command = health_command();
     let check = |port: u16| {
         let words: Vec<String> = command.iter().map(|word| word.replace("3000", &port.to_string())).collect();
         assert_ne!(words, command);
@@ -251,6 +254,38 @@ async fn the_images_health_check_distinguishes_a_ready_process_from_one_that_is_
     answers.join().unwrap();
 }
 
+/// The command of the image's `HEALTHCHECK`.
+fn health_command() -> Vec<String> {
+    let dockerfile = text("deploy/Dockerfile");
+    let (_, check) = dockerfile.split_once("HEALTHCHECK").unwrap();
+    let command = check.lines().find_map(|line| line.trim().strip_prefix("CMD ")).unwrap();
+    serde_json::from_str(command).unwrap()
+}
+
+#[tokio::test]
+async fn compose_serves_pages_behind_a_password_and_passes_every_secret() {
+    let compose = text("deploy/compose.yaml");
+    let lines: Vec<&str> = compose.lines().map(str::trim).collect();
+    let value = |name: &str| {
+        let values = lines.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let [value] = values.collect::<Vec<_>>()[..] else { panic!("compose.yaml sets {name} not once") };
+        value.to_owned()
+    };
+    for variable in [SIGNING_SECRET.value, BOT_TOKEN.value, APP_TOKEN] {
+        assert_eq!(value(variable), format!("${{{variable}:-}}"));
+    }
+    let port = DEFAULT_VIEWER_LISTEN.port();
+    assert_eq!(value("ANNALIST_VIEWER_LISTEN"), format!("0.0.0.0:{port}"));
+    assert_eq!(value("ANNALIST_VIEWER_PASSWORD_FILE"), "auto");
+    assert!(lines.contains(&format!("- \"127.0.0.1:{port}:{port}\"").as_str()));
+    assert!(lines.contains(&"required: false"));
+    assert_up_reads(&["ANNALIST_VIEWER_LISTEN", "ANNALIST_VIEWER_PASSWORD_FILE"]).await;
+    // Compose writes a dollar sign twice.
+    let health: Vec<String> = serde_json::from_str(&value("test").replace("$$", "$")).unwrap();
+    assert_eq!(health[0], "CMD");
+    assert_eq!(health[1..], health_command());
+}
+
 #[test]
 fn compose_restricts_the_container_and_gives_it_time_to_drain() {
     let compose = text("deploy/compose.yaml");
@@ -263,7 +298,6 @@ fn compose_restricts_the_container_and_gives_it_time_to_drain() {
         "- no-new-privileges:true",
         "- /tmp",
         "- annalist:/data",
-        "env_file: annalist.env",
         "dockerfile: deploy/Dockerfile",
         "context: ..",
         &format!("- \"127.0.0.1:{port}:{port}\""),

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use aws_template::permissions;
-use aws_template::summary::SUMMARY;
+use aws_resources::permissions;
+use aws_resources::summary::SUMMARY;
 use ports::archive::rows;
 use ports::metrics::{self, METRICS};
 use ports::queue::topology;

@@ -32,6 +32,8 @@ mod responder;
 mod search;
 mod secrets;
 mod settings_file;
+mod setup;
+mod setup_terminal;
 mod socket;
 mod sync;
 mod versions;

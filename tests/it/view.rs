@@ -50,6 +50,30 @@ async fn pages_show_delivered_messages_on_their_own_port_only() {
 }
 
 #[tokio::test]
+async fn a_password_of_its_own_is_made_once_and_not_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("viewer-password");
+    let flags = ["--viewer-listen", "127.0.0.1:0", "--viewer-password-file", "auto"];
+    let mut made = Vec::new();
+    for _ in 0..2 {
+        let server = process::up_with(folder.path(), &flags).await;
+        let pages = server.process.logged_address("pages listening").await;
+        let page = get(pages, "/", "localhost").await;
+        assert!(!page.starts_with("HTTP/1.1 200"), "{page}");
+        let password = std::fs::read_to_string(&file).unwrap();
+        let log = server.process.log();
+        assert!(password.trim().len() == 26 && !log.contains(password.trim()), "{log}");
+        assert_eq!(log.contains(file.to_str().unwrap()), made.is_empty(), "{log}");
+        made.push(password);
+        server.process.stop().await;
+    }
+    assert_eq!(made[0], made[1]);
+    let on_aws = ["view", "--backend", "aws", "--viewer-password-file", "auto"];
+    let outcome = annalist(&on_aws).await;
+    assert!(outcome.code == Some(2) && outcome.stderr.contains("name a file"), "{outcome:?}");
+}
+
+#[tokio::test]
 async fn a_listener_for_other_machines_needs_a_password() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use fleet::environment::{Environment, WorkSettings};
 use ports::clock::SystemClock;
 use ports::workers::{DIRECTORY, WORKERS};
 use process::config::WaitArgs;
@@ -12,7 +13,6 @@ use process::config::backfill::HistorianArgs;
 use process::config::existence::ExistenceArgs;
 use process::config::responder::ResponderSettings;
 use slack_api::{ApiUrl, Tokens, WebApi};
-use workers::environment::{Environment, WorkSettings};
 use workers::file_downloader;
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn every_row_builds_the_worker_with_its_name_and_queue() {
         search_index: None,
     };
     let environment = Environment::from_backend(&backend, &clock, settings);
-    for (spec, build) in workers::all() {
+    for (spec, build) in fleet::all() {
         let worker = build(&environment);
         assert_eq!((worker.name(), worker.queue()), (spec.name, spec.queue.name));
         // `Environment::into_directory` builds the hourly work alongside a worker.
@@ -43,7 +43,7 @@ async fn every_row_builds_the_worker_with_its_name_and_queue() {
 
 #[test]
 fn every_row_has_a_binary_and_every_binary_a_row() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workers/src/bin");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workers/fleet/src/bin");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let binaries: BTreeSet<String> =
         files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();

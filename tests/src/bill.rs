@@ -134,7 +134,7 @@ const HOURS: f64 = 730.0;
 const GB_SECONDS_OF_A_SYNC: f64 = 60.0 * 0.5;
 /// The number of alarms by default.
 pub const ALARMS: f64 = 6.0;
-/// The number of metrics by default, those of [`aws_template::summary::SUMMARY`].
+/// The number of metrics by default, those of [`aws_resources::summary::SUMMARY`].
 pub const METRICS: f64 = 6.0;
 
 /// The workers whose functions are woken by queues, without those of the responder, which exist only if it is
@@ -245,8 +245,8 @@ pub fn markdown_table() -> String {
 
 #[cfg(test)]
 mod tests {
-    use aws_template::names::Names;
-    use aws_template::summary::SUMMARY;
+    use aws_resources::names::Names;
+    use aws_resources::summary::SUMMARY;
     use serde_json::Value;
 
     use super::*;
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn the_bill_has_every_queue_that_wakes_a_function_by_default() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
-        let template: Value = serde_json::from_str(&aws_template::template_json(&names)).unwrap();
+        let template: Value = serde_json::from_str(&aws_resources::template_json(&names)).unwrap();
         let is_mapping = |resource: &&Value| resource["Type"] == "AWS::Lambda::EventSourceMapping";
         let mappings = template["Resources"].as_object().unwrap().values().filter(is_mapping);
         let by_default = mappings.filter(|mapping| mapping.get("Condition").is_none()).count();

@@ -29,6 +29,7 @@ use ::slack::ids::TeamId;
 use ::slack::signature::SigningSecrets;
 use anyhow::{Context, bail, ensure};
 use embedded::DATABASE_FILE;
+use fleet::environment::WorkSettings;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
@@ -45,7 +46,6 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use workers::directory::DirectorySync;
-use workers::environment::WorkSettings;
 use workers::file_downloader;
 
 use crate::composition::{Composition, wait_until_true};
@@ -97,7 +97,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         .viewer
         .viewer_listen
         .or(default_address)
-        .map(|address| ViewerEndpoint::read(&args.viewer, address))
+        .map(|address| ViewerEndpoint::read(&args.viewer, address, None))
         .transpose()?;
     let clock: SharedClock = SystemClock::shared();
     let backend_args = BackendArgs::embedded(&args.data);
@@ -181,7 +181,11 @@ async fn show(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let stop = process::shutdown::on_signal()?;
-    let listener = endpoint.bind().await?;
+    let listener = match endpoint.bind().await {
+        Ok(listener) => listener,
+        // Another program has the port, perhaps another demo.
+        Err(_) => TcpListener::bind("127.0.0.1:0").await?,
+    };
     let address = listener.local_addr()?;
     let file = index_file(&IndexArgs { folder: None }, backend_args)?;
     let router = endpoint.router(backend, BackendKind::Embedded, file, clock, address)?;

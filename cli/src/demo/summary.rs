@@ -119,7 +119,7 @@ pub(super) fn print_commands(
     ] {
         writeln!(out, "  # {description}\n  {program} {command} --data {data}\n")?;
     }
-    writeln!(out, "For a workspace of your own, start with the Slack app:\n\n  {program} manifest")
+    writeln!(out, "For a workspace of your own, begin with:\n\n  {program} setup")
 }
 
 /// Quotes a word if a shell would not take it literally.

@@ -176,7 +176,7 @@ fn next_header(file: &mut File, offset: u64, length: u64) -> anyhow::Result<Opti
     let mut summed = header.clone();
     summed.set_cksum();
     let is_header = header.cksum().is_ok_and(|sum| summed.cksum().is_ok_and(|expected| sum == expected));
-    ensure!(is_header, "it is no backup, or was damaged {offset} bytes from its beginning; take another");
+    ensure!(is_header, "it is no backup, or is damaged at byte {offset}: use another one");
     let name = String::from_utf8_lossy(&header.path_bytes()).into_owned();
     // Rejects links, devices, folders, and headers that change the meaning of the next one.
     let is_file = matches!(header.as_bytes()[156], b'0');

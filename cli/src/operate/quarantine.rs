@@ -85,7 +85,7 @@ pub(crate) enum QuarantineCommand {
         #[command(flatten)]
         zone: ZoneArgs,
     },
-    /// Send jobs back to their queues, once what was wrong is mended; it may be interrupted and run again
+    /// Send jobs back to their queues after the cause is fixed; it may be interrupted and run again
     #[command(group(ArgGroup::new("jobs").required(true).multiple(true).args(["id", "all", "team", "reason", "queue", "waiting"])))]
     Replay {
         /// The job, as `list` names it

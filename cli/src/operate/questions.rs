@@ -37,7 +37,7 @@ pub(crate) enum QuestionsCommand {
     Show(MessageArgs),
     /// Ask a question again that was not answered, or that is stuck
     Retry(MessageArgs),
-    /// Answer a question not at all
+    /// Never answer a question
     Cancel(MessageArgs),
 }
 

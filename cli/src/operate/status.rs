@@ -287,10 +287,8 @@ fn advice(status: &Status) -> Vec<String> {
         advice.push(format!("{jobs} could not be stored: `annalist quarantine list` says why."));
     }
     if status.gaps > 0 {
-        let times = plain::counted(status.gaps, "time", "times");
-        advice.push(format!(
-            "{times} in which events may be missing: `annalist gaps` says when, where and why."
-        ));
+        let gaps = plain::counted(status.gaps, "gap", "gaps");
+        advice.push(format!("{gaps}: `annalist gaps` lists when, where and why events may be missing."));
     }
     if status.files.failed > 0 {
         let files = plain::counted(status.files.failed, "file", "files");
@@ -470,7 +468,7 @@ mod tests {
         };
         let shown = text(&status);
         for expected in [
-            "2 times in which events may be missing: `annalist gaps`",
+            "2 gaps: `annalist gaps` lists when, where and why events may be missing.",
             "3 jobs could not be stored",
             "5 failed, 0 pending",
             "5 files could not be fetched: `annalist files` says why",

@@ -4,7 +4,7 @@
 //! same name removes the remains of a killed one.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -34,14 +34,20 @@ struct TargetPaths {
 impl TargetPaths {
     /// Returns the paths. Nothing in a data folder is an output: its files belong to the archive.
     fn new(path: &Path) -> anyhow::Result<Self> {
+        let paths = Self::anywhere(path)?;
+        if let Some(data) = paths.folder.ancestors().find(|folder| is_data_folder(folder)) {
+            let (shown, data) = (path.display(), data.display());
+            bail!("{shown} is in the data folder {data}: choose a path outside of it");
+        }
+        Ok(paths)
+    }
+
+    fn anywhere(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let Some(name) = path.file_name() else { bail!("{shown} names no file") };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder =
             parent.canonicalize().with_context(|| format!("cannot write to {}", parent.display()))?;
-        if let Some(data) = folder.ancestors().find(|folder| is_data_folder(folder)) {
-            bail!("{shown} is in the data folder {}: choose a path outside of it", data.display());
-        }
         let mut partial = OsString::from(".");
         partial.push(name);
         partial.push(".partial");
@@ -68,10 +74,21 @@ pub(crate) fn write_file(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Res
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let path = folder.join(name);
-    let target = TargetFile::claim_with(&path, "file", true, &public_file_options())?;
-    target.file().write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    target.publish()?;
+    TargetFile::claim_with(&path, TargetPaths::new(&path)?, "file", true, &public_file_options())?
+        .fill(bytes)?;
     Ok(path)
+}
+
+/// Writes a small file, also into a data folder, which is created if it is missing. Only its owner may read it. With
+/// `force`, an existing file is replaced.
+pub(crate) fn write_private_file(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    private_folder_builder()
+        .recursive(true)
+        .create(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let paths = TargetPaths::anywhere(path)?;
+    TargetFile::claim_with(path, paths, "file", force, &private_file_options())?.fill(text.as_bytes())
 }
 
 /// A file that is being written.
@@ -88,17 +105,17 @@ impl TargetFile {
     /// Creates the file under its temporary name. `noun` is the word for the output in messages; with
     /// `force`, an existing file is replaced.
     pub(crate) fn claim(path: &Path, noun: &'static str, force: bool) -> anyhow::Result<Self> {
-        Self::claim_with(path, noun, force, &private_file_options())
+        Self::claim_with(path, TargetPaths::new(path)?, noun, force, &private_file_options())
     }
 
     fn claim_with(
         path: &Path,
+        paths: TargetPaths,
         noun: &'static str,
         force: bool,
         options: &OpenOptions,
     ) -> anyhow::Result<Self> {
         let shown = path.display();
-        let paths = TargetPaths::new(path)?;
         if force {
             paths.check_replaced()?;
         } else {
@@ -113,6 +130,13 @@ impl TargetFile {
 
     pub(crate) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Writes the whole content, and publishes it.
+    fn fill(self, bytes: &[u8]) -> anyhow::Result<()> {
+        let cannot = || format!("cannot write {}", self.paths.path.display());
+        self.file().write_all(bytes).with_context(cannot)?;
+        self.publish().map(drop)
     }
 
     /// Returns another temporary path in the same folder.
@@ -235,10 +259,7 @@ fn claim_folder(partial: &Path) -> io::Result<Option<File>> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(partial)?;
+    private_folder_builder().create(partial)?;
     let folder = File::open(partial)?;
     folder.lock()?;
     Ok(Some(folder))
@@ -269,6 +290,14 @@ fn public_file_options() -> OpenOptions {
     options
 }
 
+/// Makes folders that only their owner may open.
+fn private_folder_builder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
 /// Returns options for new files that only their owner may read.
 pub(crate) fn private_file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -288,6 +317,33 @@ mod tests {
             names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort_unstable();
         names
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_can_read_the_settings_and_their_new_folder() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("a/data");
+        let path = data.join("annalist.env");
+        for text in ["A=1\n", "A=2\n"] {
+            write_private_file(&path, text, true).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+            let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&path), mode(&data)), (0o600, 0o700));
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        assert_eq!(names(&data), ["annalist.env"]);
+        // After `annalist up` has run.
+        std::fs::write(data.join(embedded::DATABASE_FILE), "").unwrap();
+        std::fs::create_dir(data.join(embedded::FILES_FOLDER)).unwrap();
+        assert!(is_data_folder(&data));
+        write_private_file(&path, "A=3\n", true).unwrap();
+        let link = data.join("link.env");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let refused = write_private_file(&link, "A=4\n", true).unwrap_err().to_string();
+        assert!(refused.contains("is a link"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "A=3\n");
     }
 
     #[test]

@@ -24,6 +24,11 @@ pub(crate) async fn messages(
     let channel = find::find_channel(archive, &args.channel.channel, read.team.as_ref()).await?;
     let zone = Zone::from_args(&read.zone);
     let mut range = range::range_between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
+    if let (Some(since), Some(until)) = (&range.since, &range.until)
+        && since >= until
+    {
+        return Err(ReadError::EmptyRange { since: since.clone(), until: until.clone() });
+    }
     let with_figures = args.figures;
     let project =
         move |row: &Item| if with_figures { message::with_own_figures(row) } else { project::message(row) };
@@ -55,7 +60,7 @@ pub(crate) async fn messages(
         printer.remark(if range.is_bounded() {
             "No messages in that range."
         } else {
-            "Nothing but reactions to messages that were never seen."
+            "No messages are stored of this channel: `annalist backfill` reads what Slack still shows."
         })?;
     }
     Ok(())
@@ -157,7 +162,7 @@ mod tests {
                 "    two",
                 "    4  1700001004",
                 "        to two",
-                "1  1700001001 (2 replies, 1 of them here)",
+                "1  1700001001 (2 replies, 1 in this range)",
                 "    one",
                 "    5  1700001005",
                 "        again to one",
@@ -178,7 +183,7 @@ mod tests {
                 "    two",
                 "    4  1700001004",
                 "        to two",
-                "1  1700001001 (2 replies, 1 of them here)",
+                "1  1700001001 (2 replies, 1 in this range)",
                 "    one",
                 "    3  1700001003",
                 "        to one",

@@ -89,7 +89,7 @@ pub(crate) struct SnapshotArgs {
     /// With its name, members, kind and age as channelstats has them, and its members day by day
     #[arg(long, requires = "json", conflicts_with = "history")]
     pub(crate) figures: bool,
-    /// Take back that it was public: its private messages are dropped from now on
+    /// Stop treating it as once public: its private messages are dropped from now on
     #[arg(long, conflicts_with_all = ["history", "json", "limit"])]
     pub(crate) forget_public: bool,
 }
@@ -97,7 +97,7 @@ pub(crate) struct SnapshotArgs {
 /// `annalist users`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct UsersArgs {
-    /// Every profile this person had, by id or name, in the order of their first times
+    /// Every profile this person had, by id or name, oldest first
     #[arg(long, value_name = "USER")]
     pub(crate) history: Option<String>,
     /// With the first message that is known of each, as channelstats has it
@@ -118,7 +118,7 @@ pub(crate) struct MessagesArgs {
     /// Only messages before this time; a date is its midnight, so that --since 2026-11-01 --until 2026-11-08 is a week
     #[arg(long, value_name = "TIME", value_parser = TimeBound::parse)]
     pub(crate) until: Option<TimeBound>,
-    /// In the order of time; otherwise replies stand under the message that they reply to
+    /// Strictly by time; otherwise replies follow the message that they reply to
     #[arg(long)]
     pub(crate) flat: bool,
     /// With the figures of each message: words, mentions, reactions, replies
@@ -171,6 +171,14 @@ pub(crate) enum ReadError {
         channel: String,
         /// The message's timestamp.
         ts: Ts,
+    },
+    /// The end of a range is not after its beginning.
+    #[error("--until {until} is not after --since {since}")]
+    EmptyRange {
+        /// The beginning.
+        since: Ts,
+        /// The end.
+        until: Ts,
     },
     /// The location of the file store is unknown.
     #[error(transparent)]

@@ -45,7 +45,7 @@ impl ReplyCount {
             0 => return None,
             all => plain::counted(*all, "reply", "replies"),
         };
-        Some(if shown == all { counted } else { format!("{counted}, {shown} of them here") })
+        Some(if shown == all { counted } else { format!("{counted}, {shown} in this range") })
     }
 }
 

@@ -11,11 +11,12 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use ports::archive::Archive;
 use ports::changes::Changes;
-use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::zone::ZoneArgs;
+use process::config::{self, IndexArgs};
 use reader::find;
 use reader::joined::ChannelOfTeam;
+use reader::permalink::SlackLink;
 use reader::search::matching::SnippetPart;
 use reader::search::query::{SearchCondition, SearchQuery, SearchTerm};
 use search::counts::ChannelActivity;
@@ -86,6 +87,13 @@ pub(crate) fn mark_negations(arguments: impl Iterator<Item = OsString>) -> impl 
 impl SearchArgs {
     fn query(&self) -> Result<SearchQuery, UsageError> {
         let words: Vec<&str> = self.query.iter().map(|word| word.trim_start_matches(NEGATION_MARK)).collect();
+        if let [word] = words[..]
+            && SlackLink::parse(word).is_some_and(|link| link.ts.is_some())
+        {
+            return Err(UsageError::new(format_args!(
+                "that is a link to a message: `annalist thread {word}` shows it"
+            )));
+        }
         let mut query = SearchQuery::parse(&words.join(" ")).map_err(UsageError::new)?;
         query.terms.extend(
             self.channel
@@ -273,7 +281,11 @@ fn as_json(hit: &SearchHit) -> Value {
 /// Returns the text before and after a match: control sequences for bold letters on a terminal, otherwise
 /// asterisks.
 fn marks() -> [&'static str; 2] {
-    if io::stdout().is_terminal() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["*", "*"] }
+    if io::stdout().is_terminal() && !config::wants_plain_text() {
+        ["\u{1b}[1m", "\u{1b}[0m"]
+    } else {
+        ["*", "*"]
+    }
 }
 
 fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {

@@ -1,7 +1,6 @@
 //! `annalist index`: brings the search index up to date.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use process::config::IndexArgs;
@@ -19,10 +18,10 @@ const AWS_POLL_INTERVAL: Duration = Duration::from_secs(600);
 /// `annalist index`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct IndexingArgs {
-    /// Make it anew
+    /// Rebuild it
     #[arg(long)]
     rebuild: bool,
-    /// Go on until a signal: `annalist up` does so for its own archive
+    /// Keep running until stopped: `annalist up` does this for its own archive
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
@@ -33,29 +32,14 @@ pub(crate) struct IndexingArgs {
 
 /// Adds everything new in the archive to the index.
 pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (archive, changes) = (backend.archive(), backend.changes());
     let file = super::index_file(&args.index, &args.backend)?;
     let index = SearchIndex::open(&file).await?;
     // Another process may follow the archive too; clear again if it has added messages meanwhile.
     while args.rebuild && !index.clear(index.cursor().await?).await? {}
-    let is_new = index.cursor().await?.is_none();
-    let behind = changes.backlog_estimate(index.cursor().await?.as_ref()).await?;
     let mut shutdown = process::shutdown::on_signal()?;
-    let mut progress = ProgressLine::begin();
-    let report_progress = |indexed: usize| {
-        let indexed = indexed as u64;
-        progress.update(indexed, behind.unwrap_or(indexed), |elapsed| rate(indexed, behind, elapsed));
-        !*shutdown.borrow()
-    };
-    let is_caught_up =
-        follower::catch_up(&index, &*changes, &*archive, follower::LARGE_BATCH_SIZE, report_progress).await?;
-    drop(progress);
-    if !is_caught_up {
+    if !bring_up_to_date(&index, backend, || !*shutdown.borrow()).await? {
         writeln!(out, "Stopped: the same command continues where this one stopped.")?;
         return Ok(());
-    }
-    if is_new || index.is_unmerged().await? {
-        index.optimize().await?;
     }
     let count = index.count().await?;
     let messages = counted(count, "message", "messages");
@@ -67,14 +51,50 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
             BackendKind::Aws => AWS_POLL_INTERVAL,
         };
         shutdown.mark_unchanged();
-        follower::follow(&file, poll_interval, Arc::clone(&changes), archive, shutdown).await;
+        follower::follow(&file, poll_interval, backend.changes(), backend.archive(), shutdown).await;
     }
     Ok(())
+}
+
+/// Indexes what a command stored, so that the first search after it finds everything. The command has succeeded in
+/// any case: `up`, `view` and `index` add what is missing.
+pub(crate) async fn index_what_came(backend: &Backend, index: &IndexArgs, args: &BackendArgs) {
+    let indexing = async {
+        let index = SearchIndex::open(&super::index_file(index, args)?).await?;
+        bring_up_to_date(&index, backend, || true).await
+    };
+    if let Err(error) = indexing.await {
+        super::print_remark(&format!("search does not find all of it yet: {error:#}; run `annalist index`"));
+    }
+}
+
+/// Indexes everything new, with a progress bar, while `goes_on`. Returns whether it is up to date.
+async fn bring_up_to_date(
+    index: &SearchIndex,
+    backend: &Backend,
+    goes_on: impl Fn() -> bool,
+) -> anyhow::Result<bool> {
+    let (archive, changes) = (backend.archive(), backend.changes());
+    let cursor = index.cursor().await?;
+    let behind = changes.backlog_estimate(cursor.as_ref()).await?;
+    let mut progress = ProgressLine::begin();
+    let report_progress = |indexed: usize| {
+        let indexed = indexed as u64;
+        progress.update(indexed, behind.unwrap_or(indexed), |elapsed| rate(indexed, behind, elapsed));
+        goes_on()
+    };
+    let is_caught_up =
+        follower::catch_up(index, &*changes, &*archive, follower::LARGE_BATCH_SIZE, report_progress).await?;
+    drop(progress);
+    if is_caught_up && (cursor.is_none() || index.is_unmerged().await?) {
+        index.optimize().await?;
+    }
+    Ok(is_caught_up)
 }
 
 /// Formats the number of indexed messages, the total if it is known, and the rate.
 fn rate(indexed: u64, behind: Option<u64>, elapsed: Duration) -> String {
     let total = behind.map_or_else(String::new, |behind| format!(" of {}", grouped(behind)));
     let per_second = indexed / elapsed.as_secs().max(1);
-    format!("{}{total} messages, {} a second", grouped(indexed), grouped(per_second))
+    format!("indexed {}{total} messages, {} a second", grouped(indexed), grouped(per_second))
 }

@@ -15,7 +15,7 @@ use search::follower;
 pub(crate) use answer::{
     IndexedActivity, SearchArgs, SearchOptions, SearchableArchive, mark_negations, print_remark, search,
 };
-pub(crate) use indexing::{IndexingArgs, index};
+pub(crate) use indexing::{IndexingArgs, index, index_what_came};
 
 /// Returns the batch size for index updates while a user waits: messages in a folder, days of channels on
 /// AWS.

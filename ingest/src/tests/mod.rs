@@ -6,7 +6,6 @@ mod pressure;
 mod queue;
 mod refused;
 mod served;
-#[cfg(feature = "socket")]
 mod socket;
 
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use super::Aws;
 use super::fault::CallSubject;
 use super::policy;
-use aws_template::names::settings;
+use aws_resources::names::settings;
 use ports::claims::state::{lease_until_s, ttl_s};
 use ports::claims::{
     Claim, ClaimAnswer, ClaimMode, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError,

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, PutRequest, Wri
 use super::Aws;
 use super::fault::CallSubject;
 use super::policy;
-use aws_template::names::settings;
+use aws_resources::names::settings;
 use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
 use ports::queue::topology::{EXISTENCE_TABLE, TableRole};
 

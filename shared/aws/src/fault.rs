@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::Aws;
-use aws_template::names::settings;
+use aws_resources::names::settings;
 
 /// The resource of a call, for error messages.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 //!
 //! * [`queue`], [`archive`], [`changes`], [`files`], [`existence`], [`claims`]: one adapter each, constructed
 //!   alone.
-//! * [`provision`]: creates the resources they need, from the topology; [`aws_template`] prints the same
+//! * [`provision`]: creates the resources they need, from the topology; [`aws_resources`] prints the same
 //!   resources plus every part as a function, with the permissions each part needs.
 //! * [`deliveries`]: converts the messages that Lambda passes to a function into the queue port's deliveries;
 //!   [`secrets`]: reads secrets that the configuration refers to.
@@ -25,9 +25,9 @@ mod versions;
 use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
+use aws_resources::names::Names;
 use aws_smithy_http_client::tls;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_template::names::Names;
 
 pub use archive::ERASURE_REFRESH;
 pub use aws_lambda_events::sqs::{SqsBatchResponse, SqsMessage};

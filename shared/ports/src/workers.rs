@@ -2,7 +2,7 @@
 //! function.
 //!
 //! Queues, `annalist up`, permissions, the CloudFormation template, `status` and the tables in the documents
-//! are generated from it. `workers/src/lib.rs` builds the workers; each has a binary, and a test checks both
+//! are generated from it. `workers/fleet/src/lib.rs` builds the workers; each has a binary, and a test checks both
 //! against this table.
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ const EVERYWHERE: &[&str] =
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
-        paths: &["ingest/src/"],
+        paths: &["ingest/"],
         except: &[],
         forbidden: &["archive", "Archive"],
         tests_too: true,
@@ -17,11 +17,11 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: &[
-            "shared/aws-template/src/",
+            "shared/aws-resources/src/",
             "shared/ports/src/",
             "shared/rules/src/",
             "shared/slack/src/",
-            "tests/fake-slack/src/",
+            "shared/fake-slack/src/",
         ],
         except: &[],
         forbidden: &["std::fs", "std::net", "std::io", "std::process", "std::thread"],
@@ -144,7 +144,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: &["workers/src/"],
-        except: &["workers/src/lambda/"],
+        except: &[],
         forbidden: &["aws", "aws_*"],
         tests_too: true,
         why: "a worker receives its ports as arguments: the same worker runs on one machine and in a fleet",

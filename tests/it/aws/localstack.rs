@@ -6,7 +6,7 @@ use std::process::Command;
 
 use aws::Aws;
 use aws::provision::{Parts, ProvisionStep, ResourceChange, TAG, provision};
-use aws_template::names::Names;
+use aws_resources::names::Names;
 use ports::queue::topology::{QUEUES, TABLES};
 use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};

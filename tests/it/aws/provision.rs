@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use aws::Aws;
 use aws::provision::{Parts, ProvisionError, ProvisionStep, ResourceChange, TAG, provision};
 use aws_config::Region;
+use aws_resources::names::Names;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoveryStatus, ProjectionType,
     ScalarAttributeType, TimeToLiveSpecification, TimeToLiveStatus,
@@ -20,7 +21,6 @@ use aws_sdk_s3::types::{
     LifecycleExpiration, LifecycleRule, LifecycleRuleFilter, ServerSideEncryption, Tag, Tagging,
 };
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
-use aws_template::names::Names;
 use ports::queue::topology::{MAX_RECEIVE_COUNT, QUEUES, TABLES, TableRole};
 use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};

@@ -4,3 +4,4 @@ mod closing;
 mod first_start;
 mod flags;
 mod killed;
+mod token_alone;

@@ -8,7 +8,7 @@ use testkit::fake_slack::{FakeSlack, FakeWorkspace};
 use tests::harness::command::{annalist, annalist_with, json_lines, status};
 use tests::harness::process;
 
-use super::export::{Export, ImportFolder, TEAM, channel, exported_message, file, person};
+use super::export::{Export, ImportFolder, TEAM, channel, entries, exported_message, file, person};
 use super::{import, import_with, rows};
 use crate::export::formats::contains;
 
@@ -71,6 +71,29 @@ async fn an_export_is_imported_once_and_a_second_import_changes_nothing() {
         assert!(!contains(&bytes, "xoxe"), "{file}");
     }
     assert_eq!(status(import_folder.data().as_path()).await["queues"][1]["waiting"].as_u64(), Some(0));
+}
+
+#[tokio::test]
+async fn an_unpacked_export_is_imported_like_its_zip_and_is_searchable_at_once() {
+    let import_folder = ImportFolder::new();
+    let zip = import_folder.zip("export.zip", &export());
+    let unpacked = import_folder.data().with_file_name("unpacked");
+    for (name, bytes) in entries(&zip) {
+        let path = unpacked.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    let sum = import(&zip, &import_folder.data()).await.sum;
+    let data = import_folder.data().with_file_name("of-the-folder");
+    let of_folder = import(&unpacked, &data).await;
+    assert_eq!((of_folder.code, of_folder.kinds(), &of_folder.sum), (Some(0), vec![], &sum));
+    let identity = |row: &(String, String, String)| !row.0.starts_with("meta#archive");
+    let of = |data: &std::path::Path| {
+        rows(data).into_iter().filter(identity).map(|(id, at, _)| (id, at)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&data), of(&import_folder.data()));
+    let index = search::index::SearchIndex::open(&data.join("index.db")).await.unwrap();
+    assert_eq!(index.count().await.unwrap(), sum["messages"].as_u64().unwrap());
 }
 
 #[tokio::test]

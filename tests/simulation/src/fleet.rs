@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
+use fleet::environment::Environment;
 use ingest::Ingest;
 use ports::archive::{Archive, ErasureFact};
 use ports::claims::Claims;
@@ -20,7 +21,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use workers::admission::{self, ExistenceCheck};
 use workers::directory::Joiner;
-use workers::environment::Environment;
 use workers::file_downloader;
 use workers::runtime::{self, Ports, RuntimeSettings};
 
@@ -157,7 +157,7 @@ impl SimulationState {
             ..RuntimeSettings::default()
         };
         let (mut tasks, mut parts) = (JoinSet::new(), Vec::new());
-        for (spec, build) in workers::all() {
+        for (spec, build) in fleet::all() {
             let worker = if spec.queue.name == QueueName::Stats {
                 figures::statistician(&ports, &environment.changes)
             } else {

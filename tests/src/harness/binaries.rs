@@ -70,8 +70,8 @@ pub fn lambda_binaries() -> &'static Binaries {
         let profile = profile_dir.file_name().expect("a profile's folder has a name");
         let target_dir = profile_dir.parent().expect("a profile's folder lies in the target directory");
         let profile_dir = target_dir.join("for-lambda").join(profile);
-        let without_sqlite = ["--no-default-features", "--features", "ingest/aws,workers/aws"];
-        let parts = ["--bins", "--package", "ingest", "--package", "workers"];
+        let without_sqlite = ["--no-default-features", "--features", "ingest-service/aws,fleet/aws"];
+        let parts = ["--bins", "--package", "ingest-service", "--package", "fleet"];
         let args = [&parts[..], &without_sqlite].concat();
         build(&profile_dir, &args, "the parts once more as Lambda runs them, without SQLite");
         Binaries::in_folder(&profile_dir)

@@ -3,11 +3,8 @@
 //! * [`answering`] takes a question from its row to the job that posts the answer, step by step.
 //! * [`prompt`] collects the input of a processor; [`budget`] checks whether there is room for a question.
 //! * [`sweep`] requeues rows that were reset, and removes rows that were finished long ago.
-//! * [`archive_search`] answers from the archive's own search if no processor is configured.
 
 mod answering;
-#[cfg(feature = "embedded")]
-pub mod archive_search;
 mod budget;
 mod help;
 mod prompt;

@@ -45,7 +45,7 @@ pub async fn run(
 ///
 /// The order of the branches is fixed in every `select!`, so that events of one instant happen in the same
 /// order whenever a simulation repeats them.
-pub(crate) async fn consume(
+pub(super) async fn consume(
     worker: Arc<dyn Worker>,
     ports: Ports,
     settings: RuntimeSettings,

@@ -82,7 +82,7 @@ const MAX_TRIPS: u32 = 3;
 
 /// Sets dead letters aside, or moves those that have come back too often to quarantine. A letter that cannot be
 /// written stays on the dead-letter queue and is received again.
-pub(crate) async fn return_dead_letters(
+pub async fn return_dead_letters(
     ports: &Ports,
     queue: QueueRef,
     deliveries: Vec<Delivery>,

@@ -62,7 +62,7 @@ async fn report_forever(ports: &Ports, queue: QueueName, settings: &RuntimeSetti
 
 /// Reports the jobs of a queue that wait aside, and sends lost wakes again.
 #[expect(clippy::cast_precision_loss, reason = "gauges")]
-pub(crate) async fn report_waiting(ports: &Ports, queue: QueueName) -> Result<(), PortError> {
+pub async fn report_waiting(ports: &Ports, queue: QueueName) -> Result<(), PortError> {
     let states = aside::states(&*ports.archive).await?;
     let of_queue: Vec<_> = states.into_iter().filter(|state| state.queue() == Some(queue)).collect();
     let label = queue.spec().label;

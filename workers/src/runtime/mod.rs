@@ -9,6 +9,7 @@
 //! * [`pressure`] gives priority to messages if several workers share a process.
 //! * [`polling`] lets a worker poll for work that no queue delivers.
 //! * [`wake`] sends jobs back that wait aside.
+//! * [`invocation`] runs a worker on messages that Lambda received.
 //! * [`dead_letters`] drains dead-letter queues into quarantine; [`gauges`] reports depths.
 
 mod attempts;
@@ -19,6 +20,7 @@ mod consumer;
 mod dead_letters;
 mod execution;
 mod gauges;
+mod invocation;
 mod job;
 mod lease;
 mod polling;
@@ -39,13 +41,10 @@ use ports::queue::{Delivery, Queue, QueueName};
 use ports::workers::WorkerSpec;
 
 pub use batch::{Batch, BatchJob, ReceivedJob};
-#[cfg(feature = "aws")]
-pub(crate) use consumer::consume;
 pub use consumer::run;
-#[cfg(feature = "aws")]
-pub(crate) use dead_letters::return_dead_letters;
-#[cfg(feature = "aws")]
-pub(crate) use gauges::report_waiting;
+pub use dead_letters::return_dead_letters;
+pub use gauges::report_waiting;
+pub use invocation::handle_messages;
 pub use job::{DecodedPayload, EventJob, keys_of, updates_of};
 pub use pressure::Pressure;
 pub use settings::RuntimeSettings;

@@ -1,46 +1,48 @@
 //! `annalist import`: reads an export of Slack into the archive.
 //!
-//! Only this module knows the zip format; [`workers::import`] knows the contents of an export.
+//! Only this module knows zips and folders; [`workers::import`] knows the contents of an export.
 
+mod folder;
 mod progress;
 mod zipped;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use ports::archive::Archive;
 use ports::clock::SharedClock;
-use process::config;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
 use process::config::slack::SlackArgs;
+use process::config::{self, IndexArgs};
 use serde::Serialize;
 use slack::ids::TeamId;
 use workers::import::{
-    FailedImport, FileTarget, ImportFiles, ImportNotice, ImportOptions, ImportSum, ImportTarget,
-    PrivateCounts, Problem, import,
+    ExportEntries, FailedImport, FileTarget, ImportFiles, ImportNotice, ImportOptions, ImportSum,
+    ImportTarget, PrivateCounts, Problem, import,
 };
 use workers::store::PreviewArchive;
 
 use crate::plain;
 use crate::progress::ProgressLine;
 use crate::read::team;
+use folder::FolderExport;
 use zipped::{ZipExport, file_name};
 
 /// `annalist import`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ImportArgs {
-    /// The export, as Slack or slackdump made it
-    #[arg(value_name = "ZIP")]
-    zip: PathBuf,
-    /// Workspace id, if the people in the export do not say it
+    /// The export, as Slack or slackdump made it: a zip, or the folder that was in it
+    #[arg(value_name = "EXPORT")]
+    export: PathBuf,
+    /// Workspace id, if the export does not contain it
     #[arg(long, value_name = "TEAM", value_parser = team)]
     team: Option<TeamId>,
-    /// Say what would be imported, and write nothing
+    /// Show what would be imported, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Ask for no files, and keep none of the export
+    /// Skip all files
     #[arg(long)]
     no_files: bool,
     /// One problem per line as JSON, and the sum as the last line
@@ -48,6 +50,8 @@ pub(crate) struct ImportArgs {
     json: bool,
     #[command(flatten)]
     slack: SlackArgs,
+    #[command(flatten)]
+    index: IndexArgs,
     #[command(flatten)]
     backend: BackendArgs,
 }
@@ -68,12 +72,9 @@ impl<'p> PrintedProblem<'p> {
 
 /// Imports an export and prints what could not be imported.
 pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Write) -> anyhow::Result<()> {
-    let name = plain::line(&file_name(&args.zip));
-    let (source, found) = match ZipExport::open(&args.zip) {
-        Ok(source) => {
-            let found = source.problem(&args.zip);
-            (Box::new(source), found)
-        }
+    let name = plain::line(&file_name(&args.export));
+    let (source, found) = match open_export(&args.export) {
+        Ok(opened) => opened,
         Err(problem) => {
             if args.json {
                 plain::json_line(out, &PrintedProblem::new(&problem))?;
@@ -94,6 +95,10 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
     drop(progress);
     drop(target);
     if let Some(backend) = backend {
+        // On AWS, one `annalist index --follow` maintains the index.
+        if args.backend.backend == BackendKind::Embedded && !args.dry_run && imported.is_ok() {
+            crate::search::index_what_came(&backend, &args.index, &args.backend).await;
+        }
         backend.close().await;
     }
     let (mut sum, ended) = match imported {
@@ -117,6 +122,16 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
         bail!("{} things in {name} could not be imported: each is a line above", sum.skipped);
     }
     Ok(())
+}
+
+/// Opens a zip or a folder. Returns also a problem that does not prevent the import.
+fn open_export(path: &Path) -> Result<(Box<dyn ExportEntries>, Option<Problem>), Problem> {
+    if path.is_dir() {
+        return Ok((Box::new(FolderExport::open(path)?), None));
+    }
+    let zip = ZipExport::open(path)?;
+    let found = zip.problem(path);
+    Ok((Box::new(zip), found))
 }
 
 /// Returns the workspaces that have tokens; `None` without any token.
@@ -215,8 +230,8 @@ fn print_marked(args: &ImportArgs, marked: u64, out: &mut dyn Write) -> io::Resu
     if marked > 0 && args.dry_run && !args.json {
         writeln!(
             out,
-            "{} would be marked as public because the export says so: from then on, signed events there are stored \
-             without a question to Slack",
+            "{} would be marked as public because the export says so: from then on, new messages there are stored \
+             without asking Slack whether the channel is public",
             plain::counted(marked, "channel", "channels")
         )?;
     }
@@ -244,6 +259,9 @@ fn print_sum(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Res
     writeln!(out, ".")?;
     if *files > 0 {
         writeln!(out, "`annalist up` with a bot token fetches the files that the export does not contain.")?;
+    }
+    if !args.dry_run && *messages > 0 {
+        writeln!(out, "See it in a browser: annalist view {}", args.backend.selecting_flag())?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use crate::Aws;
 use crate::fault::CallSubject;
 use crate::policy;
-use aws_template::names::settings;
+use aws_resources::names::settings;
 use ports::archive::ArchiveError;
 use ports::queue::topology::TableRole;
 

@@ -18,8 +18,8 @@ use super::deadline::PollDeadline;
 use super::transport;
 use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, build_failed, code, step};
 use crate::fault::CallSubject;
-use aws_template::names::settings;
-use aws_template::resources::{ENCRYPTION, UNFINISHED_DAYS, UNFINISHED_RULE};
+use aws_resources::names::settings;
+use aws_resources::resources::{ENCRYPTION, UNFINISHED_DAYS, UNFINISHED_RULE};
 
 /// How long an untagged bucket may belong to another run. If a store does not support tags at creation, the
 /// next call adds them, and until then the bucket seems to belong to another owner.

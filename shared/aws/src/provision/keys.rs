@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::{AttributeDefinition, KeySchemaElement, KeyType, ScalarAttributeType};
 
 use super::{ProvisionError, build_failed};
-use aws_template::resources::{key_attributes, keys};
+use aws_resources::resources::{key_attributes, keys};
 use ports::queue::topology::TableSpec;
 
 /// The key attributes, the partition key first regardless of the order in `schema`.

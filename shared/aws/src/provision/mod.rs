@@ -27,7 +27,7 @@ use crate::{Aws, policy};
 use ports::queue::QueueName;
 use ports::queue::topology::{QUEUES, TABLES, TableSpec};
 
-pub use aws_template::resources::TAG;
+pub use aws_resources::resources::TAG;
 
 /// Maximum number of resources handled concurrently. More would hit the rate limits of the control plane,
 /// which are a few calls a second.

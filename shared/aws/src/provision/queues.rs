@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::deadline::PollDeadline;
 use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, code, step};
 use crate::fault::CallSubject;
-use aws_template::names::settings;
-use aws_template::resources::{dead_letter_attributes, queue_attributes};
+use aws_resources::names::settings;
+use aws_resources::resources::{dead_letter_attributes, queue_attributes};
 use ports::queue::topology::QueueSpec;
 use ports::queue::{QueueName, QueueRef};
 

@@ -11,8 +11,8 @@ use super::deadline::PollDeadline;
 use super::keys::{definitions, key_names, schema};
 use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, build_failed, code, step};
 use crate::fault::CallSubject;
-use aws_template::names::settings;
-use aws_template::resources::{key_attributes, keys};
+use aws_resources::names::settings;
+use aws_resources::resources::{key_attributes, keys};
 use ports::queue::topology::{IndexSpec, TableRole, TableSpec};
 
 /// Long enough for a table, and for an index over a small table.

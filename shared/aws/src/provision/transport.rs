@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::bucket::{failed, name};
 use super::{ProvisionError, Provisioner, code};
-use aws_template::resources::{LANGUAGE, STATEMENT, tls_only};
+use aws_resources::resources::{LANGUAGE, STATEMENT, tls_only};
 
 /// The bucket's new policy; `None` if the policy already has our statement.
 pub(super) async fn policy(provisioner: &Provisioner<'_>) -> Result<Option<String>, ProvisionError> {

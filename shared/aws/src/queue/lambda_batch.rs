@@ -5,7 +5,7 @@ use aws_lambda_events::sqs::SqsMessage;
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName as Attribute};
 
 use super::{receive, text};
-use aws_template::names::Names;
+use aws_resources::names::Names;
 use ports::queue::{Delivery, QueueRef};
 
 /// Why a batch cannot be handled. No message of it is reported as done, so Lambda delivers all of them again.

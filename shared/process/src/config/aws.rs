@@ -2,7 +2,7 @@
 //! `AWS_ENDPOINT_URL`, …), with their usual meaning.
 
 use super::ConfigError;
-use aws_template::names::Names;
+use aws_resources::names::Names;
 
 /// Names of resources.
 #[derive(Debug, Clone, clap::Args)]

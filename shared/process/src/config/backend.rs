@@ -52,6 +52,11 @@ pub enum BackendKind {
 }
 
 impl BackendArgs {
+    /// The data folder; `None` on AWS.
+    pub fn folder(&self) -> Option<&Path> {
+        (self.backend == BackendKind::Embedded).then_some(&*self.data.data)
+    }
+
     /// The embedded backend in this folder.
     pub fn embedded(data: &Path) -> Self {
         Self {

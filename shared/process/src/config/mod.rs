@@ -14,6 +14,8 @@ pub mod named_file;
 pub mod responder;
 mod secrets;
 mod settings_file;
+#[cfg(feature = "web")]
+pub mod setup;
 mod signing;
 #[cfg(feature = "web")]
 pub mod slack;
@@ -54,6 +56,14 @@ pub fn cache_folder() -> Option<PathBuf> {
 pub fn system_user() -> Option<String> {
     let names = ["SUDO_USER", "USER", "LOGNAME", "USERNAME"].into_iter();
     names.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty())
+}
+
+/// Whether the environment asks for text without control sequences: `NO_COLOR` (<https://no-color.org>), or a terminal that
+/// knows none.
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
+pub fn wants_plain_text() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
 }
 
 /// The location of the archive.
@@ -191,9 +201,9 @@ pub enum ConfigError {
     SettingsFile(#[from] SettingsFileError),
     /// There is no signing secret, and no app-level token in its place.
     #[error(
-        "{} is not set: copy the Signing Secret from your Slack app's Basic Information page, or create \
-         the app first from the manifest that `annalist manifest` prints; or set {APP_TOKEN} to its app-level token \
-         for Socket Mode, which needs no public address",
+        "neither {APP_TOKEN} nor {} is set: run `annalist setup`, which creates the app and asks for its tokens; or \
+         create it from what `annalist manifest` prints, and copy the Signing Secret or an app-level token from its Basic \
+         Information page",
         SIGNING_SECRET.value
     )]
     NoSigningSecret,
@@ -285,7 +295,7 @@ pub enum ConfigError {
     /// AWS would reject a name.
     #[cfg(feature = "aws")]
     #[error(transparent)]
-    AwsName(#[from] aws_template::names::InvalidName),
+    AwsName(#[from] aws_resources::names::InvalidName),
     /// Several processors are set.
     #[error(
         "ANNALIST_PROCESSOR_URL, ANNALIST_PROCESSOR_CMD and ANTHROPIC_API_KEY each name what answers questions: keep one of them"

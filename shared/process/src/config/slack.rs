@@ -53,7 +53,11 @@ async fn client(args: &SlackArgs) -> Result<WebApi, ConfigError> {
     Ok(WebApi::new(api_url(args)?, tokens))
 }
 
-pub(super) fn api_url(args: &SlackArgs) -> Result<ApiUrl, ConfigError> {
+/// The base of Slack's Web API.
+///
+/// # Errors
+/// [`ConfigError::ApiUrl`] if it cannot be used.
+pub fn api_url(args: &SlackArgs) -> Result<ApiUrl, ConfigError> {
     match args.slack_api_url.as_deref().filter(|url| !url.trim().is_empty()) {
         Some(url) => url.parse().map_err(|error| ConfigError::ApiUrl(format!("{error}"))),
         None => Ok(ApiUrl::default()),

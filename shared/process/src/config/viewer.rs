@@ -15,14 +15,14 @@ pub(super) const GUARDS: [&str; 2] = ["viewer_password_file", "viewer_user_heade
 /// The settings of the viewer.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ViewerArgs {
-    /// Address for the pages; other than loopback only with a password or a proxy [default of `view`:
-    /// 127.0.0.1:3002]
+    /// Address of the web pages. Anything but loopback needs --viewer-password-file or --viewer-user-header [default
+    /// of `view`: 127.0.0.1:3002]
     #[arg(long, env = "ANNALIST_VIEWER_LISTEN", value_name = "ADDR")]
     pub viewer_listen: Option<SocketAddr>,
     /// A name under which browsers reach the pages, besides localhost; may be repeated
     #[arg(long, env = "ANNALIST_VIEWER_HOST", value_name = "NAME", value_delimiter = ',')]
     pub viewer_host: Vec<String>,
-    /// A file with the password of the pages: one long random word
+    /// A file with the password of the pages: one long random word. `auto`: Annalist makes it, in the data folder
     #[arg(
         long,
         env = "ANNALIST_VIEWER_PASSWORD_FILE",

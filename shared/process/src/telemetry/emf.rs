@@ -4,7 +4,7 @@
 //!
 //! CloudWatch bills each name with each set of dimensions by the hour. So by default the functions of an
 //! installation write only six metrics, each with one dimension:
-//! [`SUMMARY`](aws_template::summary::SUMMARY). [`MetricsDetail::Full`] adds the whole table of metrics, with
+//! [`SUMMARY`](aws_resources::summary::SUMMARY). [`MetricsDetail::Full`] adds the whole table of metrics, with
 //! its labels.
 
 use std::io::Write;
@@ -13,7 +13,7 @@ use metrics_cloudwatch_embedded::{Builder, Collector};
 use serde_json::{Map, Value, json};
 
 use crate::config::MetricsDetail;
-use aws_template::summary::{ACKS, FAILURES, INSTALLATION, NAMESPACE, OLDEST_AGE, QUARANTINED};
+use aws_resources::summary::{ACKS, FAILURES, INSTALLATION, NAMESPACE, OLDEST_AGE, QUARANTINED};
 use ports::metrics::{AWS_REQUESTS, DEAD_LETTERS, INGEST_REQUESTS, WAITING_OLDEST, WORKER_AGE, WORKER_JOBS};
 
 /// The metrics recorded since the last flush.
@@ -115,7 +115,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use aws_template::summary::SUMMARY;
+    use aws_resources::summary::SUMMARY;
     use ports::metrics::{METRICS, Metric, MetricKind};
 
     /// A line of the collector: a metric with these labels.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use aws_template::names::Names;
-use aws_template::permissions::{PermittedPart, Target};
+use aws_resources::names::Names;
+use aws_resources::permissions::{PermittedPart, Target};
 use ports::archive::rows::is_transient;
 use ports::queue::topology::TableRole;
 use serde_json::{Value, json};

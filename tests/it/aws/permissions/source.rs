@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use aws_template::permissions::{self as may, Actions};
+use aws_resources::permissions::{self as may, Actions};
 use ports::workers::{WORKERS, WorkerSpec};
 use serde_json::Value;
 
@@ -119,7 +119,7 @@ fn every_call_is_permitted_and_every_permission_is_for_a_call() {
 #[test]
 fn only_permitted_parts_query_the_index() {
     let may = |spec: &WorkerSpec| {
-        let grants = aws_template::permissions::PermittedPart::by_name(spec.name).unwrap().grants();
+        let grants = aws_resources::permissions::PermittedPart::by_name(spec.name).unwrap().grants();
         grants.iter().any(|grant| grant.actions == may::INDEX)
     };
     let folders: Vec<String> = WORKERS

@@ -13,8 +13,8 @@ use std::time::Duration;
 use aws::Aws;
 use aws::provision::{Parts, provision};
 use aws_config::{Region, SdkConfig};
+use aws_resources::names::Names;
 use aws_sdk_sqs::config::Credentials;
-use aws_template::names::Names;
 
 use super::print_uncaptured;
 use emulator::{Emulated, LOCALSTACK, MINISTACK, Package};

@@ -6,6 +6,4 @@ mod crashes;
 mod fixture;
 mod posting;
 mod questions;
-#[cfg(feature = "embedded")]
-mod searching;
 mod withdrawn;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use ports::queue::{Delivery, QueueName, QueueRef, ReceiveRequest};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
-use workers::lambda::handle_messages;
-use workers::runtime::{JobOutcome, RuntimeSettings, Worker};
+use workers::runtime::{JobOutcome, RuntimeSettings, Worker, handle_messages};
 
 use super::fixture::{Act, RuntimeFixture, Scripted, done, name};
 

@@ -3,9 +3,7 @@
 mod claims;
 mod ended;
 mod fixture;
-#[cfg(feature = "aws")]
 mod invocation_queue;
-#[cfg(feature = "aws")]
 mod permits;
 mod waiting;
 

@@ -1,33 +1,30 @@
 //! A worker as a Lambda function: one invocation is one batch that Lambda's poller received. The same
-//! consumer handles it as in every other process.
-//!
-//! * [`event`] is the input of an invocation.
-//! * [`invocation_queue`] turns its messages into a queue, and records the result of each.
+//! consumer handles it as in every other process. [`event`] is the input of an invocation.
 
 mod event;
-mod invocation_queue;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws::{SqsBatchResponse, deliveries};
-use aws_template::names::Names;
-use aws_template::{DEAD_LETTERS, SYNC};
+use aws_resources::names::Names;
+use aws_resources::{DEAD_LETTERS, SYNC};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use ports::clock::{SharedClock, SystemClock, TimestampMs};
-use ports::queue::{Delivery, MessageId, QueueRef, ReceiveRequest};
+use ports::queue::{QueueRef, ReceiveRequest};
 use ports::workers::WorkerSpec;
 use process::config::backend::Backend;
 use process::telemetry;
-use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+use workers::directory::{DirectorySync, JoinRequests};
+use workers::runtime::{
+    Ports, RuntimeSettings, Worker, handle_messages, report_waiting, return_dead_letters,
+};
 
 use self::event::FunctionInput;
-use self::invocation_queue::{InvocationQueue, PermitWhilePending};
 use crate::Build;
-use crate::directory::{DirectorySync, JoinRequests};
 use crate::environment::{Environment, WorkSettings};
-use crate::runtime::{Ports, RuntimeSettings, Worker, consume, report_waiting, return_dead_letters};
 use crate::standalone::WorkerArgs;
 
 /// Jobs that are not done this long before Lambda ends the function are stopped and returned with a backoff:
@@ -44,7 +41,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The reason why it cannot start, as one line that tells the user what to do.
-pub async fn serve(
+pub(crate) async fn serve(
     args: &WorkerArgs,
     spec: &'static WorkerSpec,
     build: Build,
@@ -180,38 +177,4 @@ impl WorkerFunction {
             );
         }
     }
-}
-
-/// Handles the messages of one invocation. Returns those that Lambda must deliver again, in their order: in
-/// each group, the first that failed and all after it.
-pub async fn handle_messages(
-    worker: &Arc<dyn Worker>,
-    ports: &Ports,
-    settings: RuntimeSettings,
-    queue: QueueRef,
-    messages: Vec<Delivery>,
-    until: Instant,
-) -> Vec<MessageId> {
-    let pending = Arc::new(InvocationQueue::new(Arc::clone(&ports.queue), queue, messages));
-    let ports = Ports { queue: pending.clone(), ..ports.clone() };
-    if queue.dead_letters {
-        // Dead letters that do not fit into the time left are delivered again.
-        drop(
-            timeout_at(until, return_dead_letters(&ports, queue, pending.take_all(), settings.longest_wait))
-                .await,
-        );
-        return pending.failed();
-    }
-    let worker = Arc::new(PermitWhilePending { worker: Arc::clone(worker), queue: Arc::clone(&pending) });
-    let (end, shutdown) = watch::channel(false);
-    let ends = async {
-        tokio::select! {
-            () = pending.settled() => {}
-            () = sleep_until(until) => {}
-        }
-        end.send_replace(true);
-    };
-    tokio::join!(consume(worker, ports, settings, shutdown), ends);
-    pending.return_unstarted().await;
-    pending.failed()
 }

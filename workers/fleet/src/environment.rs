@@ -17,13 +17,12 @@ use process::config::slack::{self, JoinArgs, SlackArgs};
 use process::config::{ConfigError, FileArgs, WaitArgs, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
-
-use crate::admission::{self, ExistenceCheck};
-use crate::claims::Claimant;
-use crate::directory::{DirectorySync, JoinRequests, Joiner};
-use crate::file_downloader;
-use crate::responder::HelpProcessor;
-use crate::runtime::Ports;
+use workers::admission::{self, ExistenceCheck};
+use workers::claims::Claimant;
+use workers::directory::{DirectorySync, JoinRequests, Joiner};
+use workers::file_downloader;
+use workers::responder::HelpProcessor;
+use workers::runtime::Ports;
 
 /// If no prompt can reset rows, the periodic sweep only removes old ones: on AWS, each sweep reads every
 /// question, which costs money.
@@ -201,7 +200,7 @@ impl Environment {
 /// The archive's search, if an index may exist.
 #[cfg(feature = "embedded")]
 fn archive_search(backend: &Backend, index: PathBuf) -> Option<Arc<dyn Processor>> {
-    use crate::responder::archive_search::ArchiveSearch;
+    use crate::archive_search::ArchiveSearch;
 
     Some(Arc::new(ArchiveSearch::new(backend.archive(), backend.changes(), index)))
 }

@@ -14,10 +14,10 @@ use process::config::lambda::on_lambda;
 use process::config::{ConfigError, MetricsArgs};
 use process::failure;
 use process::telemetry::{self, listener};
+use workers::runtime::{self, RuntimeSettings};
 
 use crate::Build;
 use crate::environment::{Environment, WorkArgs, WorkSettings};
-use crate::runtime::{self, RuntimeSettings};
 
 /// The flags of a worker's binary. Each binary accepts the flags of all, so that one set of flags starts a
 /// fleet, but shows only its own.

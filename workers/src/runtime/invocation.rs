@@ -1,5 +1,5 @@
-//! The messages of one Lambda invocation as a queue. No other process can receive them, and Lambda deletes
-//! the ones acked here.
+//! Runs a worker on messages that another program received, such as those of a Lambda invocation: they become a
+//! queue that ends. No other process can receive them, and Lambda deletes the ones acked here.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,48 @@ use ports::queue::{
     Receipt, ReceiveRequest,
 };
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::runtime::{Batch, Worker};
+use super::consumer::consume;
+use super::dead_letters::return_dead_letters;
+use super::{Batch, Ports, RuntimeSettings, Worker};
+
+/// Handles the messages of one invocation. Returns those that Lambda must deliver again, in their order: in
+/// each group, the first that failed and all after it.
+pub async fn handle_messages(
+    worker: &Arc<dyn Worker>,
+    ports: &Ports,
+    settings: RuntimeSettings,
+    queue: QueueRef,
+    messages: Vec<Delivery>,
+    until: Instant,
+) -> Vec<MessageId> {
+    let pending = Arc::new(InvocationQueue::new(Arc::clone(&ports.queue), queue, messages));
+    let ports = Ports { queue: pending.clone(), ..ports.clone() };
+    if queue.dead_letters {
+        // Dead letters that do not fit into the time left are delivered again.
+        drop(
+            timeout_at(until, return_dead_letters(&ports, queue, pending.take_all(), settings.longest_wait))
+                .await,
+        );
+        return pending.failed();
+    }
+    let worker = Arc::new(PermitWhilePending { worker: Arc::clone(worker), queue: Arc::clone(&pending) });
+    let (end, shutdown) = watch::channel(false);
+    let ends = async {
+        tokio::select! {
+            () = pending.settled() => {}
+            () = sleep_until(until) => {}
+        }
+        end.send_replace(true);
+    };
+    tokio::join!(consume(worker, ports, settings, shutdown), ends);
+    pending.return_unstarted().await;
+    pending.failed()
+}
 
 /// A queue with the messages of one invocation, in front of the queue they came from.
-pub(super) struct InvocationQueue {
+struct InvocationQueue {
     source: Arc<dyn Queue>,
     queue: QueueRef,
     state: Mutex<InvocationState>,
@@ -66,7 +103,7 @@ impl InvocationState {
 }
 
 impl InvocationQueue {
-    pub(super) fn new(source: Arc<dyn Queue>, queue: QueueRef, deliveries: Vec<Delivery>) -> Self {
+    fn new(source: Arc<dyn Queue>, queue: QueueRef, deliveries: Vec<Delivery>) -> Self {
         let all = deliveries.iter().map(|delivery| (delivery.message_id.clone(), delivery.receipt.clone()));
         let state = InvocationState {
             all: all.collect(),
@@ -79,18 +116,18 @@ impl InvocationQueue {
     }
 
     /// All messages at once, without regard to order.
-    pub(super) fn take_all(&self) -> Vec<Delivery> {
+    fn take_all(&self) -> Vec<Delivery> {
         self.lock().take_next(usize::MAX)
     }
 
     /// Resolves when every message that can be handled is handled or returned.
-    pub(super) async fn settled(&self) {
+    async fn settled(&self) {
         self.wait_until(InvocationState::is_settled).await;
     }
 
     /// Returns the messages that were never started: a failure of their group blocks them, or there was no
     /// time left.
-    pub(super) async fn return_unstarted(&self) {
+    async fn return_unstarted(&self) {
         let rest: Vec<(Receipt, Duration)> =
             self.lock().waiting.drain(..).map(|delivery| (delivery.receipt, Duration::ZERO)).collect();
         if rest.is_empty() {
@@ -104,7 +141,7 @@ impl InvocationQueue {
     }
 
     /// The messages that Lambda must deliver again, in their order.
-    pub(super) fn failed(&self) -> Vec<MessageId> {
+    fn failed(&self) -> Vec<MessageId> {
         let state = self.lock();
         let failed = state.all.iter().filter(|(_, receipt)| !state.acked.contains(receipt));
         failed.map(|(message_id, _)| message_id.clone()).collect()
@@ -177,9 +214,9 @@ impl Queue for InvocationQueue {
 
 /// A worker that takes a permit only while messages are waiting: an unused permit would be lost to the next
 /// invocation.
-pub(super) struct PermitWhilePending {
-    pub(super) worker: Arc<dyn Worker>,
-    pub(super) queue: Arc<InvocationQueue>,
+struct PermitWhilePending {
+    worker: Arc<dyn Worker>,
+    queue: Arc<InvocationQueue>,
 }
 
 #[async_trait]

@@ -1,5 +1,8 @@
 //! Ingest as a separate process, for a fleet: a server, or a function if Lambda starts it.
 
+#[cfg(feature = "aws")]
+mod lambda;
+
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,13 +46,17 @@ struct IngestCommand {
     socket: SocketArgs,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    failure::exit_code(start().await)
+/// The main function of the binary: serves until a signal, or serves Lambda if Lambda started the process.
+pub fn main() -> ExitCode {
+    failure::exit_code(start())
 }
 
-async fn start() -> anyhow::Result<()> {
+fn start() -> anyhow::Result<()> {
     let command = config::parse::<IngestCommand>(IngestCommand::command(), std::env::args_os())?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(command))
+}
+
+async fn serve(command: IngestCommand) -> anyhow::Result<()> {
     config::lambda::refuse_app_token()?;
     let secrets = config::optional_signing_secrets().await?;
     telemetry::init_log(config::log_filter()?);
@@ -86,7 +93,7 @@ async fn as_function(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>
         open_requests: OpenRequests::default(),
         run: None,
     });
-    ingest::lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
+    lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
 }
 
 async fn run(

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    workers::standalone::main(env!("CARGO_BIN_NAME"))
+    fleet::standalone::main(env!("CARGO_BIN_NAME"))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fleet::archive_search::ArchiveSearch;
 use ports::archive::{ArchiveExt, ItemKey, Update};
 use ports::changes::Changes;
 use ports::clock::{ManualClock, TimestampMs};
@@ -17,7 +18,6 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
-use workers::responder::archive_search::ArchiveSearch;
 use workers::runtime::{JobOutcome, Worker};
 use workers::store::store_history;
 

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
-use hyper::Uri;
+use axum::http::Uri;
+use ingest::READY_PATH;
 use lambda_http::{Error, Request};
 use ports::clock::{SharedClock, TimestampMs};
 use process::telemetry::emf::Emf;
+use process::telemetry::throttle::LogThrottle;
 use tower::{ServiceExt, service_fn};
-
-use crate::READY_PATH;
-use crate::throttle::LogThrottle;
 
 /// Metrics are written rarely, because a line for every event would cost as much as the queue. They are
 /// written after this number of requests at the latest: a line can contain a hundred values of a
@@ -26,7 +25,7 @@ const REQUESTS_BETWEEN_FLUSHES: u32 = 90;
 ///
 /// # Errors
 /// If the Runtime API does not respond.
-pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(), Error> {
+pub(crate) async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(), Error> {
     let due = Arc::new(MetricsSchedule::new());
     let answer = service_fn(move |request: Request| {
         let (router, due, clock) = (router.clone(), Arc::clone(&due), Arc::clone(&clock));

@@ -1,0 +1,85 @@
+//! The workers, built from an open backend and run.
+//!
+//! * [`environment`] holds the dependencies of all workers; the builder of each worker is listed below.
+//! * [`standalone`] runs one worker as a process of its own; `lambda` runs it as a function.
+//! * `archive_search` answers questions from the archive's own search, which only a backend on this machine has.
+
+#[cfg(feature = "embedded")]
+pub mod archive_search;
+pub mod environment;
+#[cfg(feature = "aws")]
+mod lambda;
+pub mod standalone;
+
+use std::sync::Arc;
+
+use ports::queue::QueueName;
+use ports::workers::{WORKERS, WorkerSpec};
+use process::config::responder::ResponderSettings;
+use workers::channel_indexer::ChannelIndexer;
+use workers::file_downloader::FileDownloader;
+use workers::historian::Historian;
+use workers::message_writer::MessageWriter;
+use workers::poster::Poster;
+use workers::responder::Responder;
+use workers::runtime::{Ports, Worker};
+use workers::statistician::Statistician;
+
+use environment::Environment;
+
+/// Builds a worker.
+pub type Build = fn(&Environment) -> Arc<dyn Worker>;
+
+/// One builder per row of the worker table, in its order: a missing one does not compile, and a test checks
+/// the order.
+const BUILDS: [Build; WORKERS.len()] = [
+    |environment| {
+        let Ports { queue, archive, clock } = environment.ports.clone();
+        let writer = MessageWriter::new(archive, queue).checked_by(environment.check.clone()).timed_by(clock);
+        let responder = &environment.responder;
+        Arc::new(if responder.is_on() { writer.asking(responder.limits.max_age) } else { writer })
+    },
+    |environment| {
+        let archive = Arc::clone(&environment.ports.archive);
+        Arc::new(ChannelIndexer::new(archive, environment.joiner()).checked_by(environment.check.clone()))
+    },
+    |environment| {
+        Arc::new(FileDownloader::new(
+            Arc::clone(&environment.ports.archive),
+            Arc::clone(&environment.files),
+            Arc::clone(&environment.web),
+            environment.claimant(),
+            environment.downloads.clone(),
+        ))
+    },
+    |environment| Arc::new(Statistician::new(environment.ports.clone(), Arc::clone(&environment.changes))),
+    |environment| {
+        let limits = environment.responder.limits;
+        let processor = environment.processor();
+        Arc::new(Responder::new(environment.ports.clone(), environment.claimant(), processor, limits))
+    },
+    |environment| {
+        let (ports, web) = (environment.ports.clone(), Arc::clone(&environment.web));
+        Arc::new(Poster::new(ports, environment.claimant(), web, environment.responder.limits))
+    },
+    |environment| {
+        let (ports, web) = (environment.ports.clone(), Arc::clone(&environment.web));
+        Arc::new(Historian::new(ports, web, environment.backfill))
+    },
+];
+
+/// Every row of the worker table with its builder, in the order of the flow.
+pub fn all() -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
+    WORKERS.iter().zip(BUILDS)
+}
+
+/// The workers that have work to do, given whether questions are answered.
+pub fn enabled(responder: &ResponderSettings) -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
+    let is_on = responder.is_on();
+    all().filter(move |(spec, _)| is_on || !is_of_responder(spec))
+}
+
+/// Whether a worker only has work if questions are answered.
+pub fn is_of_responder(spec: &WorkerSpec) -> bool {
+    matches!(spec.queue.name, QueueName::Questions | QueueName::Replies)
+}
