@@ -51,17 +51,14 @@ use operate::dashboards::DashboardsArgs;
 use operate::doctor::DoctorArgs;
 use operate::erase::EraseArgs;
 use operate::files::{FilesChange, FilesCommand};
-use operate::hold::HoldCommand;
 use operate::import::ImportArgs;
-use operate::optout::OptOutCommand;
+use operate::keep::KeepCommand;
 use operate::quarantine::QuarantineCommand;
 use operate::questions::QuestionsCommand;
 use operate::reconcile::ReconcileArgs;
 use operate::restore::RestoreArgs;
-use operate::retain::RetainCommand;
 use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
-use operate::verify::VerifyArgs;
 use packaging::{CompletionsArgs, ManArgs};
 use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
 
@@ -216,19 +213,8 @@ enum Command {
         annalist erase --message '#general' 1620000000.000200 --yes"
     )]
     Erase(EraseArgs),
-    /// Set how long messages are kept, and remove what has expired
-    #[command(subcommand)]
-    Retain(RetainCommand),
-    /// Keep messages from retention and from erase, as for a legal case
-    #[command(subcommand)]
-    Hold(HoldCommand),
-    /// Store nothing more of a person or of a channel
-    #[command(subcommand)]
-    Optout(OptOutCommand),
-    /// Check that the archive is whole
-    #[command(after_help = "It changes nothing, and works while `annalist up` runs:\n  \
-        annalist verify --data /var/lib/annalist")]
-    Verify(VerifyArgs),
+    #[command(flatten)]
+    Keep(KeepCommand),
     /// Write the whole archive into one file, while it is in use
     #[command(
         after_help = "Example: annalist backup /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
@@ -383,17 +369,8 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Erase(args) => on_archive(&args.backend, async |backend| {
             operate::erase::run(backend, &SystemClock, &args, out).await
         }),
-        Command::Retain(command) => on_archive(command.backend(), async |backend| {
-            operate::retain::run(backend, &SystemClock::shared(), &command, out).await
-        }),
-        Command::Hold(command) => on_archive(command.backend(), async |backend| {
-            operate::hold::run(backend, &SystemClock, &command, out).await
-        }),
-        Command::Optout(command) => on_archive(command.backend(), async |backend| {
-            operate::optout::run(backend, &SystemClock, &command, out).await
-        }),
-        Command::Verify(args) => {
-            on_archive(&args.backend, async |backend| operate::verify::run(backend, &args, out).await)
+        Command::Keep(command) => {
+            on_archive(command.backend(), async |backend| operate::keep::run(backend, &command, out).await)
         }
         Command::Backup(args) => operate::backup::run(&args, &SystemClock, out),
         Command::Restore(args) => operate::restore::run(&args, out),

@@ -23,7 +23,7 @@ use workers::claims::{ClaimGuard, ClaimOutcome, ClaimSettings, Claimant, Sink};
 use workers::eraser::{EraserCounts, EraserMode};
 use workers::keeper::{RetentionPlan, read_rules};
 
-use super::erase::wait_for_writers;
+use super::erase::writers_know_after;
 use super::scope;
 use crate::UsageError;
 use crate::plain;
@@ -295,13 +295,9 @@ async fn run_now(
             let mut claim = claim(&claimant, &team).await?;
             let work = async {
                 let plan = RetentionPlan::read(&*archive, &team, rules, now).await?;
-                plan.write_facts(&*archive).await?;
-                if !plan.is_empty() {
-                    wait_for_writers(args.common.backend.backend).await;
-                }
-                let done = plan.run(&*archive, &*files, EraserMode::Act).await?;
-                plan.finish(&*archive, done.1, now, process::config::system_user()).await?;
-                anyhow::Ok(done)
+                let (by, late) =
+                    (process::config::system_user(), writers_know_after(args.common.backend.backend));
+                anyhow::Ok(plan.apply(&*archive, &*files, now, by, late).await?)
             };
             let done = claim.keep(work).await;
             claim.release().await;

@@ -101,12 +101,15 @@ impl<'a> Expiry<'a> {
                     *counts += self.eraser.erase_remains(&self.team, file).await?;
                 }
             }
-            let due = due.into_iter().map(|row| self.eraser.message(&self.team, channel, row));
+            let mut removals = Vec::with_capacity(due.len());
+            for row in due {
+                removals.push(self.eraser.message(&self.team, channel, row));
+            }
             let add = |mut sum: EraserCounts, counts: EraserCounts| {
                 sum += counts;
                 async move { Ok(sum) }
             };
-            let removed = stream::iter(due).buffer_unordered(AT_ONCE);
+            let removed = stream::iter(removals).buffer_unordered(AT_ONCE);
             *counts += removed.try_fold(EraserCounts::default(), add).await?;
         }
         Ok(())

@@ -41,6 +41,7 @@ pub use ahead::{AheadError, ErasedAhead};
 pub use counts::EraserCounts;
 pub use expiry::{ExpiredPeriod, Expiry};
 pub use held::find_held;
+pub(crate) use jobs::cover_of_content;
 pub use jobs::{JobCover, cover_of};
 pub use record::ErasureRecord;
 pub use unnamed::unnamed;

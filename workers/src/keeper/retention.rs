@@ -6,6 +6,7 @@
 //! 4. [`RetentionPlan::finish`]: records how far the rows are gone. A killed run is repeated from there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use ports::archive::erasure::{ErasureFacts, ExpiryFact, HoldFact};
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Query, key, query_all};
@@ -32,6 +33,7 @@ pub struct RetentionPlan {
     /// Released holds whose scope is searched again.
     released: Vec<HoldFact>,
     rules: RetentionRules,
+    is_due: bool,
 }
 
 /// The counts of a channel.
@@ -102,6 +104,10 @@ impl RetentionPlan {
             .filter(|hold| hold.release.is_some() && !hold.is_swept)
             .cloned()
             .collect();
+        let is_new = |(channel, until): (&Option<ChannelId>, &Ts)| {
+            known.get(channel).and_then(|fact| fact.done.as_ref()) != Some(until)
+        };
+        let is_due = facts.iter().any(is_new) || !released.is_empty();
         let mut periods = Vec::new();
         for channel in channels {
             let Some(until) = covered.expired_before(team, &channel).filter(|until| until.micros() > 0)
@@ -117,13 +123,35 @@ impl RetentionPlan {
             }
             periods.push(ExpiredPeriod { channel, from, until });
         }
-        Ok(Self { team: team.clone(), facts, covered, periods, released, rules })
+        Ok(Self { team: team.clone(), facts, covered, periods, released, rules, is_due })
     }
 
-    /// Whether nothing ever expires.
+    /// Whether something may have become due since the last run.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.periods.is_empty()
+    pub fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// Removes what has expired: all steps, in their order. `writers_know_after` is how late a writer may learn of a
+    /// fact.
+    ///
+    /// # Errors
+    /// [`PortError`]; the run can be repeated.
+    pub async fn apply(
+        &self,
+        archive: &dyn Archive,
+        files: &dyn Files,
+        now: TimestampMs,
+        by: Option<String>,
+        writers_know_after: Duration,
+    ) -> Result<(Vec<ExpiredChannel>, EraserCounts), PortError> {
+        self.write_facts(archive).await?;
+        if self.is_due {
+            tokio::time::sleep(writers_know_after).await;
+        }
+        let done = self.run(archive, files, EraserMode::Act).await?;
+        self.finish(archive, done.1, now, by).await?;
+        Ok(done)
     }
 
     /// The time before which messages have expired, in a channel or in every channel without its own fact.
@@ -139,7 +167,7 @@ impl RetentionPlan {
     ///
     /// # Errors
     /// As [`Archive::apply_once`].
-    pub async fn write_facts(&self, archive: &dyn Archive) -> Result<(), ArchiveError> {
+    async fn write_facts(&self, archive: &dyn Archive) -> Result<(), ArchiveError> {
         for (channel, until) in &self.facts {
             archive.write(&ExpiryFact::expire(&self.team, channel.as_ref(), until)).await?;
         }
@@ -165,7 +193,8 @@ impl RetentionPlan {
             let days = self.rules.days(Some(&channel));
             channels.push(ExpiredChannel { channel, days, until, counts });
         }
-        if sum.messages + sum.revisions > 0 {
+        // A killed run may have removed the messages, but not yet this.
+        if self.is_due {
             sum += expiry.of_workspace().await?;
         }
         Ok((channels, sum))
@@ -175,7 +204,7 @@ impl RetentionPlan {
     ///
     /// # Errors
     /// As [`Archive::apply_once`].
-    pub async fn finish(
+    async fn finish(
         &self,
         archive: &dyn Archive,
         sum: EraserCounts,

@@ -224,6 +224,14 @@ async fn write_facts(
     Ok(())
 }
 
+/// How late a writer may learn of a fact.
+pub(crate) fn writers_know_after(kind: BackendKind) -> Duration {
+    match kind {
+        BackendKind::Embedded => Duration::ZERO,
+        BackendKind::Aws => WRITERS_KNOW_AFTER,
+    }
+}
+
 /// On AWS, waits until every writer has read the facts. In a folder, writers see them at once.
 pub(super) async fn wait_for_writers(kind: BackendKind) {
     if kind == BackendKind::Aws {

@@ -10,6 +10,7 @@ pub mod existence;
 pub mod lambda;
 mod log;
 pub mod named_file;
+pub mod nightly;
 #[cfg(feature = "web")]
 pub mod responder;
 mod secrets;
