@@ -219,7 +219,7 @@ impl CliFixture {
         assert_eq!(indexer.handle(&[delivery(team, event)]).await, [JobOutcome::Done]);
     }
 
-    async fn write(&self, team: &str, event: &Value) {
+    pub(crate) async fn write(&self, team: &str, event: &Value) {
         let writer = MessageWriter::new(self.backend.archive(), self.backend.queue());
         assert_eq!(writer.handle(&[delivery(team, event)]).await, [JobOutcome::Done]);
     }

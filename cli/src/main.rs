@@ -54,6 +54,7 @@ use operate::doctor::DoctorArgs;
 use operate::erase::EraseArgs;
 use operate::files::{FilesChange, FilesCommand};
 use operate::import::ImportArgs;
+use operate::keep::KeepCommand;
 use operate::quarantine::QuarantineCommand;
 use operate::questions::QuestionsCommand;
 use operate::reconcile::ReconcileArgs;
@@ -225,6 +226,8 @@ enum Command {
         annalist erase --message '#general' 1620000000.000200 --yes"
     )]
     Erase(EraseArgs),
+    #[command(flatten)]
+    Keep(KeepCommand),
     /// Write the whole archive into one file, while it is in use
     #[command(
         after_help = "Example: annalist backup /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
@@ -386,6 +389,9 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Erase(args) => on_archive(&args.backend, async |backend| {
             operate::erase::run(backend, &SystemClock, &args, out).await
         }),
+        Command::Keep(command) => {
+            on_archive(command.backend(), async |backend| operate::keep::run(backend, &command, out).await)
+        }
         Command::Backup(args) => operate::backup::run(&args, &SystemClock, out),
         Command::Restore(args) => operate::restore::run(&args, out),
         #[cfg(feature = "aws")]

@@ -12,6 +12,7 @@ mod failure;
 pub mod file_downloader;
 pub mod historian;
 pub mod import;
+pub mod keeper;
 pub mod message_writer;
 pub mod poster;
 pub mod quarantine;

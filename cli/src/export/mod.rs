@@ -32,6 +32,7 @@ use ports::files::{Files, FilesError};
 use process::config::backend::{Backend, BackendArgs};
 use process::config::publish::SiteUrl;
 use process::config::zone::ZoneArgs;
+use reader::find;
 use reader::range::TimeRange;
 
 use self::slack::{ImportRequest, Importer};
@@ -80,6 +81,10 @@ pub(crate) struct ExportArgs {
     /// Only messages before this time; a date is its midnight
     #[arg(long, value_name = "TIME", value_parser = TimeBound::parse)]
     until: Option<TimeBound>,
+    /// Only what this person wrote, with their profile and the bytes of their files: by id or name; only with
+    /// --format jsonl
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
     /// Leave the bytes of files out
     #[arg(long)]
     no_files: bool,
@@ -128,6 +133,9 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
     let range = read::range_between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
     check(&range)?;
     let request = import_request(args)?;
+    if args.user.is_some() && args.format != ExportFormat::Jsonl {
+        return Err(UsageError::new("--user is only for --format jsonl").into());
+    }
     ensure_free(&args.out)?;
     if let Some(request) = request.as_ref().filter(|request| request.files_url.is_some()) {
         ensure_free(&request.files_folder)?;
@@ -150,7 +158,16 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
         }
         ExportFormat::Jsonl => {
             let target = TargetFolder::claim(&args.out, NOUN)?;
-            jsonl::write(&source, &args.backend.files_uri()?, target.partial_path(), &mut progress).await?;
+            let person = match &args.user {
+                Some(user) => {
+                    let teams = find::requested_teams(&*archive, args.team.as_ref()).await;
+                    let teams = teams.map_err(ReadError::from).map_err(ExportError::from)?;
+                    Some(find::find_person(&*archive, user, &teams).await?)
+                }
+                None => None,
+            };
+            let files_uri = args.backend.files_uri()?;
+            jsonl::write(&source, person.as_ref(), &files_uri, target.partial_path(), &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Html => {

@@ -13,6 +13,8 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use embedded::backup::sync_folder;
 use embedded::is_data_folder;
 
+use super::sums;
+
 /// Returns a parser for an output path. It refuses `-`, which means standard output elsewhere, and would be a
 /// file name here.
 pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
@@ -202,9 +204,10 @@ impl TargetFolder {
         &self.paths.partial
     }
 
-    /// Gives the folder its final name. The caller has already synced its files to disk.
+    /// Adds the hashes of the files, and gives the folder its final name. The caller has already synced its files to disk.
     pub(crate) fn publish(mut self) -> anyhow::Result<()> {
         let Self { noun, paths: TargetPaths { path, partial, folder }, .. } = &self;
+        sums::write(partial).with_context(|| format!("cannot write the {noun}"))?;
         sync_folder(partial)?;
         // A rename does not replace a folder that is not empty.
         std::fs::rename(partial, path)
@@ -310,7 +313,10 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let names = std::fs::read_dir(folder).unwrap();
-        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        let mut names: Vec<String> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
     }
 
     #[cfg(unix)]
@@ -381,7 +387,10 @@ mod tests {
         std::fs::write(filled.join("mine"), "").unwrap();
         let late = TargetFolder::claim(&filled, "export").unwrap();
         assert!(late.publish().is_err(), "a folder came meanwhile");
-        assert_eq!((std::fs::read(&file).unwrap(), names(&filled)), (b"whole".to_vec(), vec!["mine".into()]));
+        assert_eq!(
+            (std::fs::read(&file).unwrap(), names(&filled)),
+            (b"whole".to_vec(), vec![sums::SUMS.into(), "mine".into()])
+        );
         assert_eq!(names(folder.path()).len(), 2);
     }
 

@@ -11,10 +11,9 @@ use super::erasures::Erasures;
 use super::reader::ReaderPool;
 use super::writer::{Transaction, WriteError, WriterThread};
 use ports::archive::erasure::author;
-use ports::archive::item::ERASED;
 use ports::archive::{
-    Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
-    WriteOutcome,
+    Admission, Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query,
+    Update, WriteOutcome,
 };
 
 /// The archive in an open data folder.
@@ -135,7 +134,21 @@ impl Archive for EmbeddedArchive {
         let (key, erasures) = (key.clone(), Arc::clone(&self.erasures));
         let work = move |transaction: &Transaction<'_>| {
             erasures.note_write(&key);
-            erase(transaction, &key)
+            put_mark(transaction, &Item::erased(key.clone()), read_item(transaction.connection, &key)?)
+        };
+        self.writer.run(work).await.map_err(unavailable)
+    }
+
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        let (key, erasures) = (key.clone(), Arc::clone(&self.erasures));
+        let work = move |transaction: &Transaction<'_>| {
+            let facts = erasures.current_facts(transaction)?;
+            match read_item(transaction.connection, &key)? {
+                Some((rowid, item)) if facts.expires(&item) => {
+                    put_mark(transaction, &Item::expired(key.clone()), Some((rowid, item)))
+                }
+                Some(_) | None => Ok(false),
+            }
         };
         self.writer.run(work).await.map_err(unavailable)
     }
@@ -182,8 +195,7 @@ impl Rendered {
     }
 }
 
-/// Inserts the items whose keys are new, unless an erasure fact covers them. Returns the outcomes of these;
-/// the others exist already.
+/// Inserts the items whose keys are new, unless a fact covers them. Returns the outcomes of these.
 fn insert_all(
     transaction: &Transaction<'_>,
     erasures: &Erasures,
@@ -192,9 +204,10 @@ fn insert_all(
     let mut statement = transaction.connection.prepare_cached(INSERT)?;
     let mut outcomes = Vec::with_capacity(fresh.len());
     for FreshItem { index, key, author, rendered } in fresh {
-        if erasures.current_facts(transaction)?.covers_content(key, author.as_deref()) {
-            outcomes.push((*index, reject_erased(transaction, erasures, key)?));
-        } else if insert_with(&mut statement, key, rendered)? {
+        // A covered update may need the whole stored item: it is merged.
+        if !erasures.current_facts(transaction)?.covers_content(key, author.as_deref())
+            && insert_with(&mut statement, key, rendered)?
+        {
             erasures.note_write(key);
             outcomes.push((*index, WriteOutcome::Applied));
         }
@@ -222,10 +235,17 @@ fn merge(
     update: &Update,
 ) -> rusqlite::Result<Result<WriteOutcome, ArchiveError>> {
     let connection = transaction.connection;
-    if erasures.current_facts(transaction)?.covers(update) {
-        return reject_erased(transaction, erasures, &update.key).map(Ok);
-    }
     let stored = read_item(connection, &update.key)?;
+    let facts = erasures.current_facts(transaction)?;
+    match facts.admit(update, stored.as_ref().map(|(_, item)| item)) {
+        Admission::Write => {}
+        Admission::Refuse { mark, is_stored } => {
+            if is_stored {
+                put_mark(transaction, &mark, stored)?;
+            }
+            return Ok(Ok(WriteOutcome::Rejected(mark)));
+        }
+    }
     let Some(attributes) = update.apply(stored.as_ref().map(|(_, item)| &item.attributes)) else {
         let empty = || Item { key: update.key.clone(), attributes: Attributes::new() };
         return Ok(Ok(WriteOutcome::Rejected(stored.map_or_else(empty, |(_, item)| item))));
@@ -248,29 +268,20 @@ fn merge(
     }
 }
 
-/// Rejects an update that an erasure fact covers. The item is erased, unless the fact covers it too.
-fn reject_erased(
+/// Replaces an item with one without content, or stores it. Returns whether the item had content.
+fn put_mark(
     transaction: &Transaction<'_>,
-    erasures: &Erasures,
-    key: &ItemKey,
-) -> rusqlite::Result<WriteOutcome> {
-    let facts = erasures.current_facts(transaction)?;
-    if !read_item(transaction.connection, key)?.is_some_and(|(_, item)| facts.covers_row(&item)) {
-        erase(transaction, key)?;
-    }
-    Ok(WriteOutcome::Rejected(Item::erased(key.clone())))
-}
-
-/// Erases an item: only the erased flag remains. Returns whether it was not erased before.
-fn erase(transaction: &Transaction<'_>, key: &ItemKey) -> rusqlite::Result<bool> {
-    let erased = Rendered::new([(ERASED, &Value::Bool(true))].into_iter());
-    match read_item(transaction.connection, key)? {
-        Some((_, item)) if item.is_erased() && item.attributes.len() == 1 => Ok(false),
-        Some((rowid, item)) => match rewrite(transaction, key, rowid, &erased)? {
+    mark: &Item,
+    stored: Option<(i64, Item)>,
+) -> rusqlite::Result<bool> {
+    let rendered = Rendered::new(mark.attributes.iter().map(|(name, value)| (name.as_str(), value)));
+    match stored {
+        Some((_, item)) if item == *mark => Ok(false),
+        Some((rowid, item)) => match rewrite(transaction, &mark.key, rowid, &rendered)? {
             1 => Ok(!item.is_erased()),
             changed => Err(rusqlite::Error::StatementChangedRows(changed)),
         },
-        None => insert(transaction.connection, key, &erased),
+        None => insert(transaction.connection, &mark.key, &rendered),
     }
 }
 

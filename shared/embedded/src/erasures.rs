@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ports::archive::{ErasureFact, ErasureFacts, ItemKey, rows};
+use ports::archive::{ErasureFacts, ItemKey, rows};
 
 use super::archive::item;
 use super::writer::Transaction;
@@ -35,8 +35,8 @@ impl Erasures {
             "SELECT item_id, timestamp, attributes FROM items WHERE item_id >= 'erased#' AND item_id < 'erased$'",
         )?;
         let rows = statement.query_map([], item)?;
-        let facts = rows.filter_map(|row| row.map(|row| ErasureFact::read(&row)).transpose());
-        let facts = Arc::new(facts.collect::<rusqlite::Result<ErasureFacts>>()?);
+        let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        let facts = Arc::new(ErasureFacts::from_rows(&rows));
         *known = Some(KnownErasures { rollbacks, foreign_commits, facts: Arc::clone(&facts) });
         Ok(facts)
     }

@@ -22,6 +22,7 @@ mod operation;
 mod process_lock;
 mod queue;
 mod reader;
+mod scan;
 mod turns;
 mod writer;
 
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ports::archive::Archive;
+use ports::archive::ItemKey;
 use ports::archive::erasure::ErasureScope;
 use ports::changes::Changes;
 use ports::claims::{Claims, ClaimsError};
@@ -49,6 +51,7 @@ use queue::EmbeddedQueue;
 pub use queue::QueuedJob;
 use reader::ReaderPool;
 use rusqlite::ErrorCode;
+pub use scan::ScannedRow;
 use turns::LockTurns;
 use writer::WriterThread;
 
@@ -261,6 +264,15 @@ impl Database {
     /// The cache of the existence check in this folder.
     pub fn existence(&self) -> Arc<dyn Existence> {
         Arc::new(EmbeddedExistence::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
+    }
+
+    /// Returns the rows after a key, in the order of keys, also those that cannot be read as items. An empty page is
+    /// the end.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub async fn scan(&self, after: Option<ItemKey>, limit: usize) -> Result<Vec<ScannedRow>, String> {
+        self.readers.read(move |connection| scan::page(connection, after.as_ref(), limit)).await
     }
 
     /// Returns a page of the jobs after `after` on all queues, including dead letters, in the order in which

@@ -27,6 +27,7 @@ pub mod publishing;
 pub mod question;
 pub mod reaction;
 pub mod reader_token;
+pub mod retention;
 pub mod sign_out;
 pub mod user_group;
 pub mod version;

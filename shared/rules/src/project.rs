@@ -14,12 +14,19 @@ use super::file::{canvas_text, image, row};
 use super::message::{CONTENT_VERSION, files, revision};
 use super::view::{ChannelView, FileView, MessageView};
 use super::{pin, profile, reaction};
-use ports::archive::Item;
+use ports::archive::item::{ERASED, WITHHELD};
+use ports::archive::{Item, rows, text_attributes};
 use ports::files::FileKey;
+
+/// The text that readers show of a message whose author had opted out.
+pub const WITHHELD_TEXT: &str = "(not archived: its author opted out)";
 
 /// A message or a revision as readers see it. `None` for a row that only has registers waiting for their
 /// message, for example a reaction to a message that was never seen.
 pub fn message(item: &Item) -> Option<MessageView> {
+    if item.has_flag(WITHHELD) {
+        return withheld(item);
+    }
     if item.text(CONTENT_VERSION).is_none() && !item.has_flag("deleted") {
         return None;
     }
@@ -47,6 +54,16 @@ pub fn message(item: &Item) -> Option<MessageView> {
     if let Some(pin) = pin {
         visible.attributes.insert("pinned".into(), pin);
     }
+    Some(visible.to_json().into())
+}
+
+/// A message of which only its place is stored, because its author had opted out.
+fn withheld(item: &Item) -> Option<MessageView> {
+    item.key.item_id.strip_prefix(rows::MESSAGE.prefix())?;
+    let mut visible = item.clone();
+    visible.attributes.remove(ERASED);
+    let texts = [("type", "message"), ("ts", item.key.timestamp.as_str()), ("text", WITHHELD_TEXT)];
+    visible.attributes.extend(text_attributes(texts));
     Some(visible.to_json().into())
 }
 
@@ -115,4 +132,27 @@ pub fn channel(item: &Item) -> Option<ChannelView> {
     let mut visible = item.clone();
     visible.attributes.retain(|name, _| name != FOLDED && !is_raw(name));
     Some(visible.to_json().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::archive::ItemKey;
+
+    use super::*;
+
+    #[test]
+    fn readers_see_the_place_of_a_withheld_message_and_nothing_of_an_expired_one() {
+        let row = |item_id: &str, flag: &str| {
+            let attributes =
+                json!({ "erased": true, flag: true, "thread_ts": "1.000000", "channel_id": "C1" });
+            let Value::Object(attributes) = attributes else { panic!("no object") };
+            Item { key: ItemKey::new(item_id, "2.000000"), attributes }
+        };
+        let shown = message(&row("message#T1#C1", "withheld")).unwrap();
+        assert_eq!((shown.text(), shown.ts(), shown.user()), (Some(WITHHELD_TEXT), Some("2.000000"), None));
+        assert_eq!(shown.replies_to().unwrap().as_str(), "1.000000");
+        assert_eq!((&shown.as_json()["withheld"], &shown.as_json()["erased"]), (&json!(true), &Value::Null));
+        assert!(message(&row("revision#T1#C1#2.000000", "withheld")).is_none());
+        assert!(message(&row("message#T1#C1", "expired")).is_none());
+    }
 }

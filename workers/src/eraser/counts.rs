@@ -31,6 +31,8 @@ pub struct EraserCounts {
     pub reports: u64,
     /// Jobs in quarantine.
     pub quarantined: u64,
+    /// Messages that a hold keeps.
+    pub held: u64,
     /// Rows that were read.
     pub rows_read: u64,
     /// Approximate read units on DynamoDB.
@@ -64,6 +66,7 @@ impl AddAssign for EraserCounts {
             states,
             reports,
             quarantined,
+            held,
             rows_read,
             read_units,
             write_units,
@@ -77,6 +80,7 @@ impl AddAssign for EraserCounts {
         self.states += states;
         self.reports += reports;
         self.quarantined += quarantined;
+        self.held += held;
         self.rows_read += rows_read;
         self.read_units += read_units;
         self.write_units += write_units;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ports::archive::{Item, ItemKey, Query, key, query_all};
+use ports::archive::{Cover, Item, ItemKey, Query, key, query_all};
 use rules::file::row::{self, MAX_SHARES};
 use slack::ids::{FileId, TeamId};
 
@@ -86,7 +86,10 @@ impl Eraser<'_> {
         let mut erased = BTreeMap::new();
         for keys_of_page in keys.chunks(PAGE) {
             let messages = self.archive.get_all(keys_of_page).await?;
-            let is_gone = |message: &Item| message.is_erased() || self.covered.covers_row(message);
+            let is_gone = |message: &Item| {
+                let cover = self.covered.cover_row(message);
+                message.is_erased() || cover == Cover::Erased || cover == Cover::Expired
+            };
             // A missing message may still arrive.
             let gone = messages.iter().map(|message| message.as_ref().is_some_and(is_gone));
             erased.extend(keys_of_page.iter().map(|key| (*key).clone()).zip(gone));

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use ports::archive::ItemKey;
 use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
+use ports::archive::{ItemKey, Update};
 
 use super::{Eraser, EraserCounts};
 use crate::failure::PortError;
-use crate::quarantine;
+use crate::quarantine::{self, Quarantined};
 use crate::runtime::updates_of;
 
 /// Which part of a job is erased.
@@ -29,19 +29,26 @@ pub fn cover_of(body: &str, facts: &[ErasureFact], covered: &ErasureFacts) -> Jo
         return JobCover::Free;
     }
     match updates_of(body) {
-        Some(updates) if !updates.is_empty() => {
-            let rows: BTreeSet<&ItemKey> = updates.iter().map(|update| &update.key).collect();
-            let erased: BTreeSet<&ItemKey> =
-                updates.iter().filter(|update| covered.covers(update)).map(|update| &update.key).collect();
-            match erased.len() {
-                0 => JobCover::Free,
-                erased if erased == rows.len() => JobCover::All,
-                _ => JobCover::Some,
-            }
-        }
-        Some(_) => JobCover::Free,
+        Some(updates) => cover_of_updates(&updates, covered),
         None if facts.iter().any(|fact| names(body, fact)) => JobCover::Some,
         None => JobCover::Free,
+    }
+}
+
+/// Which part of a job any facts cover, by what it would write. A job that cannot be decoded is free.
+#[must_use]
+pub(crate) fn cover_of_content(body: &str, covered: &ErasureFacts) -> JobCover {
+    updates_of(body).map_or(JobCover::Free, |updates| cover_of_updates(&updates, covered))
+}
+
+fn cover_of_updates(updates: &[Update], covered: &ErasureFacts) -> JobCover {
+    let rows: BTreeSet<&ItemKey> = updates.iter().map(|update| &update.key).collect();
+    let erased: BTreeSet<&ItemKey> =
+        updates.iter().filter(|update| covered.covers(update)).map(|update| &update.key).collect();
+    match erased.len() {
+        0 => JobCover::Free,
+        erased if erased == rows.len() => JobCover::All,
+        _ => JobCover::Some,
     }
 }
 
@@ -67,9 +74,21 @@ impl Eraser<'_> {
     /// Removes the jobs in quarantine and aside that carry erased content. If a job also carries other content, a gap
     /// records its loss.
     pub(super) async fn quarantine(&self) -> Result<EraserCounts, PortError> {
-        let mut counts = EraserCounts::default();
         let at_any_time = [&self.facts[..], self.ahead.job_facts()].concat();
         let covered_at_any_time: ErasureFacts = at_any_time.iter().collect();
+        let cover = |job: &Quarantined| match self.ahead.quarantined.contains(&job.id) {
+            true => cover_of(&job.payload, &at_any_time, &covered_at_any_time),
+            false => cover_of(&job.payload, &self.facts, &self.covered),
+        };
+        self.quarantine_of(cover).await
+    }
+
+    /// Removes the jobs in quarantine and aside of which a part is covered.
+    pub(super) async fn quarantine_of(
+        &self,
+        cover: impl Fn(&Quarantined) -> JobCover,
+    ) -> Result<EraserCounts, PortError> {
+        let mut counts = EraserCounts::default();
         for (queue, partition) in quarantine::partitions(self.archive).await? {
             let mut after = None;
             loop {
@@ -77,10 +96,7 @@ impl Eraser<'_> {
                     quarantine::read_page_of(self.archive, queue, partition.clone(), after).await?;
                 counts.rows_read += jobs.len() as u64;
                 for job in &jobs {
-                    let cover = match self.ahead.quarantined.contains(&job.id) {
-                        true => cover_of(&job.payload, &at_any_time, &covered_at_any_time),
-                        false => cover_of(&job.payload, &self.facts, &self.covered),
-                    };
+                    let cover = cover(job);
                     if cover == JobCover::Free {
                         continue;
                     }

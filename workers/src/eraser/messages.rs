@@ -124,8 +124,9 @@ impl Eraser<'_> {
                 self.erase(&revision.key).await?;
             }
         }
-        if self.may_remain(message) {
-            counts.messages += u64::from(project::message(message).is_some());
+        // Of a withheld message, its place is left.
+        if self.may_remain(message) || self.is_expiry {
+            counts.messages += u64::from(!message.is_erased() && project::message(message).is_some());
             counts.erased(message);
             self.erase(&message.key).await?;
         }

@@ -8,6 +8,8 @@
 //! * [`messages`], [`questions`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job
 //!   carries erased content.
 //! * [`figures`]: the figures counted from them.
+//! * [`expiry`]: what has expired by a retention rule.
+//! * [`held`]: whether a hold keeps something that an erasure covers.
 //! * [`ahead`]: what is there although its time is after the erasure's.
 //! * [`unnamed`]: bytes that no row names.
 //! * [`record`]: the stored record of an erasure.
@@ -15,8 +17,10 @@
 mod ahead;
 mod channels;
 mod counts;
+mod expiry;
 mod figures;
 mod files;
+mod held;
 mod jobs;
 mod messages;
 mod people;
@@ -35,6 +39,9 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 pub use ahead::{AheadError, ErasedAhead};
 pub use counts::EraserCounts;
+pub use expiry::{ExpiredPeriod, Expiry};
+pub use held::find_held;
+pub(crate) use jobs::cover_of_content;
 pub use jobs::{JobCover, cover_of};
 pub use record::ErasureRecord;
 pub use unnamed::unnamed;
@@ -109,6 +116,8 @@ pub struct Eraser<'a> {
     pictures: BTreeMap<ItemKey, BTreeSet<FileKey>>,
     /// What is there although its time is after the erasure's.
     ahead: ErasedAhead,
+    /// Whether it removes what has expired instead of what is erased.
+    is_expiry: bool,
     rows_read: AtomicU64,
 }
 
@@ -134,7 +143,8 @@ impl<'a> Eraser<'a> {
             }
         }
         let ahead = ErasedAhead::default();
-        Ok(Self { archive, files, facts, covered, mode, pictures, ahead, rows_read: AtomicU64::new(0) })
+        let (is_expiry, rows_read) = (false, AtomicU64::new(0));
+        Ok(Self { archive, files, facts, covered, mode, pictures, ahead, is_expiry, rows_read })
     }
 
     /// Also erases what was found ahead. Its messages have their own facts, which the caller added.
@@ -214,8 +224,10 @@ impl<'a> Eraser<'a> {
 
     /// Erases a row.
     async fn erase(&self, key: &ItemKey) -> Result<(), ArchiveError> {
-        if self.acts() {
-            self.archive.erase(key).await?;
+        match (self.acts(), self.is_expiry) {
+            (true, false) => drop(self.archive.erase(key).await?),
+            (true, true) => drop(self.archive.expire(key).await?),
+            (false, _) => {}
         }
         Ok(())
     }
@@ -247,7 +259,10 @@ pub async fn read_facts(
 }
 
 /// Every channel that may have stored messages.
-async fn channels_of(archive: &dyn Archive, team: &TeamId) -> Result<BTreeSet<ChannelId>, ArchiveError> {
+pub(crate) async fn channels_of(
+    archive: &dyn Archive,
+    team: &TeamId,
+) -> Result<BTreeSet<ChannelId>, ArchiveError> {
     let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
     let marked = marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
     let mut channels: BTreeSet<ChannelId> = marked.collect();

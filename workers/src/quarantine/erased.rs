@@ -11,7 +11,7 @@ use slack::envelope::Envelope;
 use slack::ids::TeamId;
 
 use super::{Quarantined, partition, write_loss};
-use crate::eraser::{JobCover, cover_of};
+use crate::eraser::{JobCover, cover_of, cover_of_content};
 use crate::runtime::updates_of;
 
 /// Whether each of these jobs carries erased content, so that it gets no row. If a job also carries other
@@ -21,18 +21,22 @@ pub(super) async fn drop_erased(
     queue: QueueRef,
     jobs: &[(&Delivery, &str)],
 ) -> Result<Vec<bool>, ArchiveError> {
-    let mut facts: BTreeMap<TeamId, Vec<ErasureFact>> = BTreeMap::new();
+    let mut facts: BTreeMap<TeamId, (Vec<ErasureFact>, ErasureFacts)> = BTreeMap::new();
     let mut dropped = Vec::with_capacity(jobs.len());
     for (delivery, _) in jobs {
-        let mut of_job = Vec::new();
+        let (mut of_job, mut removed) = (Vec::new(), Vec::new());
         for team in teams_of(&delivery.body) {
             if !facts.contains_key(&team) {
                 let rows = query_all(archive, Query::partition(key::erasures(&team))).await?;
-                facts.insert(team.clone(), rows.iter().filter_map(ErasureFact::read).collect());
+                let erased = rows.iter().filter_map(ErasureFact::read).collect();
+                facts.insert(team.clone(), (erased, ErasureFacts::from_rows(&rows)));
             }
-            of_job.extend(facts.get(&team).into_iter().flatten().cloned());
+            let Some((erased, all)) = facts.get(&team) else { continue };
+            of_job.extend(erased.iter().cloned());
+            removed.push(cover_of_content(&delivery.body, all));
         }
-        let cover = cover(delivery, of_job);
+        let cover = removed.into_iter().find(|cover| *cover != JobCover::Free);
+        let cover = cover.unwrap_or_else(|| self::cover(delivery, of_job));
         if cover == JobCover::Some {
             write_loss(archive, &as_quarantined(queue, delivery)).await?;
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ports::archive::{
-    Archive, ArchiveError, Attributes, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteOutcome,
-    erasure,
+    Admission, Archive, ArchiveError, Attributes, ErasureFacts, Item, ItemKey, Page, Query, Update,
+    WriteOutcome, erasure,
 };
 use slack::ids::TeamId;
 
@@ -43,8 +43,11 @@ impl Archive for PreviewArchive {
             (Err(error), _) | (_, Err(error)) => return vec![Err(error); updates.len()],
         };
         let outcome = |(update, stored): (&&Update, Option<Item>)| {
-            if erasures.iter().any(|facts| facts.covers(update)) {
-                return Ok(WriteOutcome::Rejected(Item::erased(update.key.clone())));
+            let admissions = erasures.iter().map(|facts| facts.admit(update, stored.as_ref()));
+            for admission in admissions {
+                if let Admission::Refuse { mark, .. } = admission {
+                    return Ok(WriteOutcome::Rejected(mark));
+                }
             }
             let applied = update.apply(stored.as_ref().map(|stored| &stored.attributes));
             let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
@@ -82,6 +85,10 @@ impl Archive for PreviewArchive {
     }
 
     async fn erase(&self, _key: &ItemKey) -> Result<bool, ArchiveError> {
+        Ok(false)
+    }
+
+    async fn expire(&self, _key: &ItemKey) -> Result<bool, ArchiveError> {
         Ok(false)
     }
 

@@ -18,6 +18,7 @@ mod import;
 mod message_writer;
 mod quarantine;
 mod responder;
+mod retention;
 mod runtime;
 mod statistician;
 mod store;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use embedded::QueuedJob;
-use ports::archive::erasure::{ErasureFact, ErasureFacts};
+use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
 use ports::archive::{Archive, ArchiveExt};
 use ports::clock::Clock;
 use process::config::IndexArgs;
@@ -27,6 +27,7 @@ use workers::eraser::{
     ErasedAhead, Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, read_facts,
 };
 
+use super::hold;
 use crate::plain;
 use crate::progress::ProgressLine;
 use crate::read::{channel_name, team, unknown_person};
@@ -88,6 +89,7 @@ pub(crate) async fn run(
     let recorded = RecordedErasures::for_backend(&args.backend);
     let until = ts_from_micros(clock.now().0 * 1_000);
     let mut request = request::read(&*archive, args, recorded.as_ref(), &until).await?;
+    refuse_held(&*archive, args, &mut request).await?;
     let present = match args.replay {
         None => PresentContent::find(backend, &request.facts).await?,
         // It was found when it was erased first: the list contains its facts.
@@ -135,6 +137,29 @@ pub(crate) async fn run(
         report.print(out)?;
     }
     request.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!(problem)))
+}
+
+/// Refuses what is on hold. A replay leaves it out.
+async fn refuse_held(
+    archive: &dyn Archive,
+    args: &EraseArgs,
+    request: &mut EraseRequest,
+) -> anyhow::Result<()> {
+    let mut free = Vec::with_capacity(request.facts.len());
+    for fact in std::mem::take(&mut request.facts) {
+        let what = match (&args.replay, &fact.scope) {
+            (Some(_), scope) => request::label(scope),
+            (None, ErasureScope::Message(channel, ts)) => format!("the message {ts} of {channel}"),
+            (None, ErasureScope::User(_) | ErasureScope::Channel(_)) => request.argument.clone(),
+        };
+        match (hold::hold_on(archive, &fact, &what).await?, args.replay.is_some()) {
+            (None, _) => free.push(fact),
+            (Some(hold), true) => report::print_notice(&format!("left out: {hold}")),
+            (Some(hold), false) => return Err(hold.into()),
+        }
+    }
+    request.facts = free;
+    Ok(())
 }
 
 /// The counts of a run.
@@ -199,8 +224,16 @@ async fn write_facts(
     Ok(())
 }
 
+/// How late a writer may learn of a fact.
+pub(crate) fn writers_know_after(kind: BackendKind) -> Duration {
+    match kind {
+        BackendKind::Embedded => Duration::ZERO,
+        BackendKind::Aws => WRITERS_KNOW_AFTER,
+    }
+}
+
 /// On AWS, waits until every writer has read the facts. In a folder, writers see them at once.
-async fn wait_for_writers(kind: BackendKind) {
+pub(super) async fn wait_for_writers(kind: BackendKind) {
     if kind == BackendKind::Aws {
         report::print_notice(&format!(
             "waiting {} s until every writer knows of it",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::{
-    Archive, ArchiveError, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteOutcome, erasure,
+    Archive, ArchiveError, Cover, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteOutcome, erasure,
 };
 use ports::clock::{SharedClock, TimestampMs};
 use slack::ids::TeamId;
@@ -68,7 +68,17 @@ impl BoundArchive {
         Ok(facts)
     }
 
-    /// Writes the updates that are not covered, in order, and erases the items of the others.
+    /// Removes what an update wrote before this process learned of the facts that cover it.
+    async fn take_back(&self, update: &Update, facts: &ErasureFacts) -> BoundWriteResult {
+        if facts.cover_update(update) == Cover::Erased {
+            self.inner.erase(&update.key).await?;
+        } else {
+            self.inner.expire_item(&update.key, facts).await?;
+        }
+        self.inner.apply_covered(update, facts).await
+    }
+
+    /// Writes the updates that are not covered, in order, and refuses the others.
     async fn apply_others(
         &self,
         updates: &[&Update],
@@ -84,10 +94,7 @@ impl BoundArchive {
         let mut outcomes = Vec::with_capacity(updates.len());
         for (update, covered) in updates.iter().zip(covered) {
             outcomes.push(match covered {
-                Some(facts) => {
-                    let erased = self.inner.erase_uncovered(&update.key, facts).await;
-                    erased.map(|()| WriteOutcome::Rejected(Item::erased(update.key.clone())))
-                }
+                Some(facts) => self.inner.apply_covered(update, facts).await,
                 None => written
                     .next()
                     .unwrap_or_else(|| Err(ArchiveError::Unavailable("a write was not answered".into()))),
@@ -117,11 +124,10 @@ impl Archive for BoundArchive {
             Err(error) => return vec![Err(error); updates.len()],
         };
         let late = updates.iter().zip(covered.iter().zip(late));
-        for ((update, _), outcome) in
-            late.zip(&mut outcomes).filter(|((_, (before, now)), _)| before.is_none() && now.is_some())
-        {
-            let erased = self.inner.erase(&update.key).await;
-            *outcome = erased.map(|_| WriteOutcome::Rejected(Item::erased(update.key.clone())));
+        for ((update, (before, now)), outcome) in late.zip(&mut outcomes) {
+            if let (None, Some(facts)) = (before, now) {
+                *outcome = self.take_back(update, &facts).await;
+            }
         }
         outcomes
     }
@@ -144,6 +150,13 @@ impl Archive for BoundArchive {
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
         self.inner.erase(key).await
+    }
+
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        match erasure::covered_team(key) {
+            Some(team) => self.inner.expire_item(key, &*self.facts(&team).await?).await,
+            None => Ok(false),
+        }
     }
 
     async fn ready(&self) -> Result<(), ArchiveError> {

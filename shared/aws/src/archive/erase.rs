@@ -6,33 +6,58 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailur
 use super::DynamoArchive;
 use super::name::{STAMP, to_stored};
 use super::stored::{StoredRow, primary_key, stamp_of};
+use super::value;
 use ports::archive::item::ERASED;
-use ports::archive::{Archive, ArchiveError, ErasureFacts, ItemKey};
+use ports::archive::{Admission, Archive, ArchiveError, ErasureFacts, Item, ItemKey, Update, WriteOutcome};
 
 impl DynamoArchive {
     pub(super) async fn erase_item(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        let is_new = self.put_erased(key, &self.stamps.next()).await?;
-        // Every time: a concurrent write may have left an object.
-        self.bulk.delete_all(key).await?;
-        Ok(is_new)
+        self.remove_content(&Item::erased(key.clone())).await
     }
 
-    /// Erases an item unless these facts cover it. Such an item has no content, so the bucket has no objects
-    /// of it, and a role without permission to delete objects may do this.
-    pub(super) async fn erase_uncovered(
+    /// Erases an item that has expired by these facts.
+    pub(super) async fn expire_item(
         &self,
         key: &ItemKey,
         facts: &ErasureFacts,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<bool, ArchiveError> {
         match self.get(key).await? {
-            Some(item) if item.is_erased() || facts.covers_row(&item) => Ok(()),
-            Some(_) | None => self.put_erased(key, &self.stamps.next()).await.map(drop),
+            Some(item) if facts.expires(&item) => self.remove_content(&Item::expired(key.clone())).await,
+            Some(_) | None => Ok(false),
         }
     }
 
-    async fn put_erased(&self, key: &ItemKey, stamp: &str) -> Result<bool, ArchiveError> {
-        let mut row = primary_key(key);
-        row.insert(to_stored(ERASED).into_owned(), AttributeValue::Bool(true));
+    async fn remove_content(&self, mark: &Item) -> Result<bool, ArchiveError> {
+        let is_new = self.put_mark(mark, &self.stamps.next()).await?;
+        // Every time: a concurrent write may have left an object.
+        self.bulk.delete_all(&mark.key).await?;
+        Ok(is_new)
+    }
+
+    /// Refuses an update that these facts cover, unless a hold keeps the stored item. An item that a mark replaces
+    /// has no content, so the bucket has no objects of it, and a role without permission to delete objects may do
+    /// this.
+    pub(super) async fn apply_covered(
+        &self,
+        update: &Update,
+        facts: &ErasureFacts,
+    ) -> Result<WriteOutcome, ArchiveError> {
+        let stored = self.get(&update.key).await?;
+        match facts.admit(update, stored.as_ref()) {
+            Admission::Write => self.write_one(update).await,
+            Admission::Refuse { mark, is_stored } => {
+                if is_stored {
+                    self.put_mark(&mark, &self.stamps.next()).await?;
+                }
+                Ok(WriteOutcome::Rejected(mark))
+            }
+        }
+    }
+
+    async fn put_mark(&self, mark: &Item, stamp: &str) -> Result<bool, ArchiveError> {
+        let mut row = primary_key(&mark.key);
+        let attributes = mark.attributes.iter();
+        row.extend(attributes.map(|(name, value)| (to_stored(name).into_owned(), value::to_stored(value))));
         row.insert(STAMP.to_owned(), AttributeValue::N(stamp.to_owned()));
         let attributes = row.len();
         let put = || self.table.client.put_item().table_name(&self.table.name).set_item(Some(row.clone()));

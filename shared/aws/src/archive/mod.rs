@@ -39,7 +39,8 @@ use crate::Aws;
 pub(super) use bound::BoundArchive;
 pub use bound::ERASURE_REFRESH;
 use bulk::Bulk;
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::archive::erasure::covered_team;
+use ports::archive::{Archive, ArchiveError, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use stamp::Stamps;
 use table::ArchiveTable;
 
@@ -119,6 +120,11 @@ impl Archive for DynamoArchive {
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
         self.erase_item(key).await
+    }
+
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        let Some(team) = covered_team(key) else { return Ok(false) };
+        self.expire_item(key, &ErasureFacts::load(self, &team).await?).await
     }
 
     /// Reads an item that is never written, the smallest possible read: it succeeds only if the table exists

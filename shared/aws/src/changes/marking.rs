@@ -112,6 +112,14 @@ impl Archive for MarkingArchive {
         Ok(was_new)
     }
 
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        let spans = ChangedSpan::for_row(key).into_iter().collect();
+        self.mark(&spans).await?;
+        let was_new = self.inner.expire(key).await?;
+        self.mark(&spans).await?;
+        Ok(was_new)
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.inner.ready().await
     }

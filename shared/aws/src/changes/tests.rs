@@ -117,6 +117,10 @@ impl Archive for SlowArchive {
         self.0.erase(key).await
     }
 
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.0.expire(key).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.0.ready().await
     }

@@ -24,10 +24,23 @@ pub struct Item {
 /// Marks an item whose content was erased; it rejects all writes.
 pub const ERASED: &str = "erased";
 
+/// Marks an erased item that a retention rule has removed.
+pub const EXPIRED: &str = "expired";
+
+/// Marks an erased item whose content was never stored, because its author had opted out.
+pub const WITHHELD: &str = "withheld";
+
 impl Item {
     /// An erased item: its key and the mark.
     pub fn erased(key: ItemKey) -> Self {
         Self { key, attributes: [(ERASED.to_owned(), true.into())].into_iter().collect() }
+    }
+
+    /// An erased item that a retention rule has removed.
+    pub fn expired(key: ItemKey) -> Self {
+        let mut item = Self::erased(key);
+        item.attributes.insert(EXPIRED.to_owned(), true.into());
+        item
     }
 
     /// A text attribute.

@@ -12,7 +12,7 @@ pub mod update;
 
 use async_trait::async_trait;
 
-pub use erasure::{ErasureFact, ErasureFacts, ErasureScope};
+pub use erasure::{Admission, Cover, ErasureFact, ErasureFacts, ErasureScope};
 pub use item::{Attributes, Item, text_attributes};
 pub use key::ItemKey;
 pub use settled::ArchiveExt;
@@ -107,10 +107,9 @@ pub trait Archive: Send + Sync + 'static {
     /// rejected update does not write its set-if-absent attributes, so only [`ArchiveExt`] and backends call
     /// this method: all other code writes through [`ArchiveExt`].
     ///
-    /// An update that an [`ErasureFact`] of this archive covers writes nothing, regardless of its guard: it
-    /// is rejected with an erased item, and the stored item is erased from then on. Exception: an item whose
-    /// stored content the fact covers stays as it is, because the process that wrote the fact erases it and
-    /// needs it to find related rows. Each backend documents how late it may learn of a fact.
+    /// An update that a fact of this archive covers writes nothing, regardless of its guard: it is rejected with
+    /// an erased item, which is stored unless [`ErasureFacts::admit`] says otherwise. Each backend documents how
+    /// late it may learn of a fact.
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>>;
 
     /// Returns the item, including every write that was acknowledged before this call.
@@ -137,6 +136,11 @@ pub trait Archive: Send + Sync + 'static {
     /// elsewhere for the item, with all its versions, is deleted when this returns; call it again to delete
     /// the leftovers of a concurrent write.
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError>;
+
+    /// As [`Archive::erase`], for an item that has expired by the facts that are stored now: the erased item says
+    /// so. Returns whether it had content. Any other item stays as it is, so that a hold that was set a moment
+    /// before keeps it.
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError>;
 
     /// Checks whether the archive can accept a write now.
     async fn ready(&self) -> Result<(), ArchiveError>;

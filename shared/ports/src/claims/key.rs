@@ -4,7 +4,8 @@ use std::fmt;
 
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
-/// The key of a claim: a file in a message, or an attempt at answering a question or at posting its answer.
+/// The key of a claim: a file in a message, an attempt at answering a question or at posting its answer, or
+/// a run of retention.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimKey(Box<str>);
 
@@ -24,6 +25,11 @@ impl ClaimKey {
     /// `{team}_{channel}_{ts}_r{attempt}`: an attempt at posting an answer.
     pub fn for_answer(team: &TeamId, channel: &ChannelId, ts: &Ts, attempt: u32) -> Self {
         Self(format!("{team}_{channel}_{ts}_r{attempt}").into())
+    }
+
+    /// `{team}_retention`: a run of retention.
+    pub fn for_retention(team: &TeamId) -> Self {
+        Self(format!("{team}_retention").into())
     }
 
     /// The key as it is stored.

@@ -8,6 +8,7 @@ mod instance;
 pub mod lambda;
 mod log;
 pub mod named_file;
+pub mod nightly;
 pub mod publish;
 pub mod secrets;
 mod settings_file;

@@ -22,7 +22,7 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-const NAMES: [&str; 62] = [
+const NAMES: [&str; 63] = [
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
     "ANNALIST_BUCKET",
@@ -40,6 +40,7 @@ const NAMES: [&str; 62] = [
     "ANNALIST_METRICS",
     "ANNALIST_METRICS_LISTEN",
     "ANNALIST_MODEL",
+    "ANNALIST_NIGHTLY_AT",
     "ANNALIST_NO_JOIN",
     "ANNALIST_OIDC_CLIENT_ID",
     CLIENT_SECRET,

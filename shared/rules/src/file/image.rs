@@ -107,15 +107,19 @@ pub fn picture(row: &Item) -> Option<FileKey> {
     FileKey::from_stored(row.get(&format!("{IMAGE}{}", image_hash(&url)))?.as_str()?)
 }
 
+/// The keys of the pictures that are stored for a row.
+pub fn stored_keys(row: &Item) -> impl Iterator<Item = FileKey> {
+    let stored = row.attributes.iter().filter(|(name, _)| is_register(name));
+    stored.filter_map(|(_, key)| FileKey::from_stored(key.as_str()?))
+}
+
 /// The keys of the pictures that are stored for a directory row, and of the one that it names, which may be
 /// downloading at the moment. For the row of an earlier profile, the picture that it names.
 pub fn keys(row: &Item) -> BTreeSet<FileKey> {
-    let stored = row.attributes.iter().filter(|(name, _)| is_register(name));
-    let stored = stored.filter_map(|(_, key)| FileKey::from_stored(key.as_str()?));
     let kind = row.text("type").map(|kind| if kind == "profile" { "user" } else { kind });
     let team = row.text("team_id").and_then(|team| TeamId::parse(team).ok());
     let url = kind.and_then(|kind| current_url(kind, &row.attributes));
-    stored.chain(team.zip(url).map(|(team, url)| FileKey::image(&team, &url))).collect()
+    stored_keys(row).chain(team.zip(url).map(|(team, url)| FileKey::image(&team, &url))).collect()
 }
 
 /// Whether an attribute of a row is a picture.

@@ -211,6 +211,35 @@ pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
     versions(item).map(|(_, _, key)| key).chain(newest).chain(canvas::expected_keys(item)).collect()
 }
 
+/// The bytes that a row says are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedBytes<'r> {
+    /// Their key.
+    pub key: FileKey,
+    /// Their size, if the row has it.
+    pub size_bytes: Option<u64>,
+    /// Their SHA-256 in hex, if the row has it: that of the newest version.
+    pub sha256: Option<&'r str>,
+}
+
+/// The bytes of a file that must be there.
+pub fn expected_bytes<'r>(item: &'r Item, file: &FileId) -> Vec<ExpectedBytes<'r>> {
+    let newest = match state(item, file) {
+        Some(FileState::Stored(key)) => Some(key),
+        Some(FileState::Failed(_) | FileState::Verdict(_)) | None => None,
+    };
+    let older = versions(item).filter(|(_, _, key)| newest.as_ref() != Some(key));
+    let older =
+        older.map(|(_, size_bytes, key)| ExpectedBytes { key, size_bytes: Some(size_bytes), sha256: None });
+    let mut expected: Vec<ExpectedBytes<'r>> = older.collect();
+    expected.extend(newest.map(|key| ExpectedBytes {
+        key,
+        size_bytes: item.attributes.get("size_bytes").and_then(Value::as_u64),
+        sha256: item.text("sha256"),
+    }));
+    expected
+}
+
 /// The update that marks the bytes of a file that no message shares any more. They must be deleted, unless
 /// the file's row still names them.
 pub fn unshared(team: &TeamId, file: &FileId, keys: &BTreeSet<FileKey>) -> Update {

@@ -143,6 +143,10 @@ impl Archive for AlternatingHandles<dyn Archive> {
         self.next().erase(key).await
     }
 
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.next().expire(key).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.next().ready().await
     }

@@ -37,6 +37,10 @@ impl Archive for FaultyArchive {
         self.call(PortMethod::Erase, ArchiveError::Unavailable, self.inner.erase(key)).await
     }
 
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.call(PortMethod::Erase, ArchiveError::Unavailable, self.inner.expire(key)).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.call(PortMethod::Ready, ArchiveError::Unavailable, self.inner.ready()).await
     }

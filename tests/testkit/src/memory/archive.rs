@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use ports::archive::rows;
 use ports::archive::{
-    Archive, ArchiveError, Attributes, ErasureFact, ErasureFacts, Item, ItemKey, MAX_ITEM_BYTES, Page,
+    Admission, Archive, ArchiveError, Attributes, ErasureFacts, Item, ItemKey, MAX_ITEM_BYTES, Page,
     Partition, Query, Update, WriteOutcome,
 };
 use ports::changes::{ChangeBatch, ChangeCursor, Changes, is_followed};
@@ -45,12 +45,12 @@ impl Contents {
     fn erasures(&self) -> ErasureFacts {
         let rows = self.items.range(ItemKey::new(rows::ERASURE.prefix(), "")..);
         let rows = rows.take_while(|(key, _)| key.item_id.starts_with(rows::ERASURE.prefix()));
-        rows.filter_map(|row| ErasureFact::read(&item_of(row))).collect()
+        ErasureFacts::from_rows(&rows.map(item_of).collect::<Vec<_>>())
     }
 
-    fn erase(&mut self, key: &ItemKey) -> bool {
-        let was_erased = self.item(key).is_some_and(|item| item.is_erased());
-        self.put(key, Item::erased(key.clone()).attributes);
+    fn put_mark(&mut self, mark: Item) -> bool {
+        let was_erased = self.item(&mark.key).is_some_and(|item| item.is_erased());
+        self.put(&mark.key, mark.attributes);
         !was_erased
     }
 
@@ -98,11 +98,12 @@ impl MemoryArchive {
 
     fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let mut contents = self.lock();
-        if contents.erasures().covers(update) {
-            if !contents.item(&update.key).is_some_and(|item| contents.erasures().covers_row(&item)) {
-                contents.erase(&update.key);
+        let stored = contents.item(&update.key);
+        if let Admission::Refuse { mark, is_stored } = contents.erasures().admit(update, stored.as_ref()) {
+            if is_stored {
+                contents.put_mark(mark.clone());
             }
-            return Ok(WriteOutcome::Rejected(Item::erased(update.key.clone())));
+            return Ok(WriteOutcome::Rejected(mark));
         }
         let stored = contents.items.get(&update.key);
         let Some(attributes) = update.apply(stored) else {
@@ -160,7 +161,13 @@ impl Archive for MemoryArchive {
     }
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        Ok(self.lock().erase(key))
+        Ok(self.lock().put_mark(Item::erased(key.clone())))
+    }
+
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        let mut contents = self.lock();
+        let expires = contents.item(key).is_some_and(|item| contents.erasures().expires(&item));
+        Ok(expires && contents.put_mark(Item::expired(key.clone())))
     }
 
     async fn ready(&self) -> Result<(), ArchiveError> {

@@ -59,6 +59,10 @@ impl Archive for WatchedArchive {
         self.inner.erase(key).await
     }
 
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.inner.expire(key).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.inner.ready().await
     }

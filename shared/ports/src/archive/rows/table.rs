@@ -93,12 +93,16 @@ rows_table! {
         "the backend", KEPT.only_on("on AWS"),
         "changes#{team}" (team: &TeamId) / "{hour}#{channel}#{day}" (hour: &str, channel: &ChannelId, day: &str);
 
-    ERASURE = erasure in erasures: "A fact that something is erased and must stay erased.",
-        "eraser", KEPT,
+    ERASURE = erasure in erasures:
+        "A fact that something is erased, has expired, is on hold, or is not to be stored.",
+        "eraser, retention", KEPT,
         "erased#{team}" (team: &TeamId) / "{scope}" (scope: &str);
     ERASURE_RECORD = erasure_record in erasure_records:
         "A record of an erasure: when, by whom, and how much.", "eraser", KEPT,
         "erasure#{team}" (team: &TeamId) / "{at}#{scope}" (at: &Ts, scope: &str) where at = at.padded();
+    RETENTION_RULE = retention_rule in retention_rules:
+        "A retention rule of a channel, or of every channel (`*`); the newest is in force.", "retention", KEPT,
+        "retention#{team}" (team: &TeamId) / "{channel}#{at}" (channel: &str, at: &Ts) where at = at.padded();
 
     CHANNEL = channel in channels:
         "A snapshot of a channel at an event's clock; the newest is the current one.",

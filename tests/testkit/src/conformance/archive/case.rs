@@ -82,8 +82,13 @@ impl ArchiveCase {
 
     /// Writes facts, and advances the clock until the archive must have noticed them.
     pub(super) async fn write_facts(&self, facts: &[ErasureFact]) {
+        self.write_fact_updates(&facts.iter().map(ErasureFact::update).collect::<Vec<_>>()).await;
+    }
+
+    /// As [`ArchiveCase::write_facts`], for facts of any kind.
+    pub(super) async fn write_fact_updates(&self, facts: &[Update]) {
         for fact in facts {
-            self.apply(fact.update()).await;
+            self.apply(fact.clone()).await;
         }
         self.fixture.clock.advance(self.traits.erasure_lag);
     }

@@ -10,6 +10,7 @@ mod guards;
 mod hostile;
 mod parent_index;
 mod queries;
+mod retention_facts;
 mod settling;
 
 use std::future::ready;
@@ -133,6 +134,13 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             an_item_without_content_is_erased_by_a_covered_update,
             other_updates_of_a_batch_with_a_covered_one_are_written,
             a_fact_is_known_after_many_writes,
+        },
+        retention_facts::{
+            what_has_expired_is_not_written,
+            an_item_expires_only_if_a_stored_fact_says_so,
+            a_hold_keeps_an_item_until_it_is_released,
+            only_the_place_of_a_withheld_message_is_stored,
+            nothing_of_a_channel_that_is_out_is_stored,
         },
         hostile::{
             any_text_may_be_a_name_or_a_value,

@@ -1,7 +1,7 @@
 //! Erasure requests, as facts that bind every writer: a row `erased#{team}` / scope, which contains the end
 //! of the erased period.
 //!
-//! [`ErasureFacts::covers`] decides about erasure. A backend calls it before every write
+//! [`ErasureFacts::admit`] decides about erasure. A backend calls it before every write
 //! ([`super::Archive::apply_once`]), so that events, history, import and sync need no erasure logic. A fact
 //! covers:
 //!
@@ -19,20 +19,28 @@
 //! only these is invisible to readers. The eraser removes an erased person from the pins of other messages. No fact covers a file's row: a file belongs to every message that
 //! shares it and is deleted with the last of them, which its writer checks. Nor does a fact cover the row of
 //! an organisation.
+//!
+//! Other facts in the same partition cover messages, and the rows that are erased with them: those before the
+//! time of an [`ExpiryFact`] have expired, unless a [`HoldFact`] keeps them; those whose author or channel is out
+//! by an [`OptOutFact`] are withheld.
 
-use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
+mod expiry;
+mod facts;
+mod hold;
+mod opt_out;
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::item::{Item, text_attributes};
-use super::key::{ItemKey, erasures};
-use super::rows::{self, ErasedWith};
+use super::key::ItemKey;
+use super::rows;
 use super::update::{Guard, Update};
-use super::{Archive, ArchiveError, Query, query_all};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
+
+pub use expiry::ExpiryFact;
+pub use facts::{Admission, Cover, ErasureFacts};
+pub use hold::{HoldFact, HoldRelease, HoldScope};
+pub use opt_out::{OptOutFact, OptOutScope};
 
 /// The register of a fact: content before this time is erased.
 const UNTIL: &str = "until";
@@ -100,86 +108,6 @@ impl ErasureFact {
     }
 }
 
-/// The facts of any number of workspaces, indexed for a check of each write.
-#[derive(Debug, Clone, Default)]
-pub struct ErasureFacts {
-    teams: HashMap<String, TeamFacts>,
-}
-
-/// The erased scopes of a workspace. Values of `users` and `channels` are `until` in microseconds.
-#[derive(Debug, Clone, Default)]
-struct TeamFacts {
-    users: HashMap<String, i64>,
-    channels: HashMap<String, i64>,
-    messages: HashMap<String, HashSet<String>>,
-}
-
-impl ErasureFacts {
-    /// Reads the stored facts of a workspace.
-    pub async fn load(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
-        let rows = query_all(archive, Query::partition(erasures(team))).await?;
-        Ok(rows.iter().filter_map(ErasureFact::read).collect())
-    }
-
-    /// Adds a fact.
-    pub fn insert(&mut self, fact: &ErasureFact) {
-        let team = self.teams.entry(fact.team.as_str().to_owned()).or_default();
-        let latest = |facts: &mut HashMap<String, i64>, id: &str| {
-            let until = facts.entry(id.to_owned()).or_insert(i64::MIN);
-            *until = fact.until.micros().max(*until);
-        };
-        match &fact.scope {
-            ErasureScope::User(user) => latest(&mut team.users, user.as_str()),
-            ErasureScope::Channel(channel) => latest(&mut team.channels, channel.as_str()),
-            ErasureScope::Message(channel, ts) => {
-                team.messages.entry(channel.to_string()).or_default().insert(ts.to_string());
-            }
-        }
-    }
-
-    /// Whether there are no facts.
-    pub fn is_empty(&self) -> bool {
-        self.teams.is_empty()
-    }
-
-    /// Whether an update would restore erased content.
-    pub fn covers(&self, update: &Update) -> bool {
-        self.covers_content(&update.key, author(update))
-    }
-
-    /// Whether a stored row must be erased. False for a row that is already erased.
-    pub fn covers_row(&self, item: &Item) -> bool {
-        !item.is_erased() && self.covers_content(&item.key, item.text(author_attribute(&item.key)))
-    }
-
-    /// Whether a row with content of this author, or without an author, must be erased.
-    pub fn covers_content(&self, key: &ItemKey, author: Option<&str>) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let Some((kind, ids)) = rows::covered(key) else { return false };
-        let Some(facts) = self.teams.get(ids.team) else { return false };
-        let until = || facts.channels.get(ids.channel);
-        match kind.erased {
-            ErasedWith::Message => facts.cover_message(ids.channel, ids.ts, author),
-            ErasedWith::ChannelBefore => is_before(ids.ts, until()),
-            ErasedWith::ChannelDay => began_before(ids.day, until()),
-            ErasedWith::Channel => until().is_some(),
-            ErasedWith::User => facts.users.contains_key(ids.user),
-            ErasedWith::BotUser => author.is_some_and(|user| facts.users.contains_key(user)),
-            ErasedWith::Eraser(_) | ErasedWith::Nothing => false,
-        }
-    }
-}
-
-impl TeamFacts {
-    fn cover_message(&self, channel: &str, ts: &str, author: Option<&str>) -> bool {
-        is_before(ts, self.channels.get(channel))
-            || self.messages.get(channel).is_some_and(|erased| erased.contains(ts))
-            || is_before(ts, author.and_then(|author| self.users.get(author)))
-    }
-}
-
 /// The workspace whose facts may cover this row; `None` for rows that no fact covers.
 pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
     TeamId::parse(rows::covered(key)?.1.team).ok()
@@ -198,26 +126,13 @@ pub fn author(update: &Update) -> Option<&str> {
     user.and_then(Value::as_str)
 }
 
+/// The author of the content of a row.
+fn row_author(item: &Item) -> Option<&str> {
+    item.text(author_attribute(&item.key))
+}
+
 fn author_attribute(key: &ItemKey) -> &'static str {
     if key.item_id.starts_with(rows::BOT.prefix()) { BOT_USER } else { USER }
-}
-
-fn is_before(ts: &str, until: Option<&i64>) -> bool {
-    until.is_some_and(|until| Ts::parse(ts).is_ok_and(|ts| ts.micros() < *until))
-}
-
-/// Whether a day, such as `2026-11-20`, began before `until`.
-fn began_before(day: &str, until: Option<&i64>) -> bool {
-    let midnight = day.parse::<Date>().and_then(|day| day.to_zoned(TimeZone::UTC));
-    until.is_some_and(|until| midnight.is_ok_and(|midnight| midnight.timestamp().as_microsecond() < *until))
-}
-
-impl<F: Borrow<ErasureFact>> FromIterator<F> for ErasureFacts {
-    fn from_iter<I: IntoIterator<Item = F>>(facts: I) -> Self {
-        let mut known = Self::default();
-        facts.into_iter().for_each(|fact| known.insert(fact.borrow()));
-        known
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,34 @@
+//! The person or the channel that a command of retention, holds or opting out is about.
+
+use ports::archive::Archive;
+use reader::find;
+use reader::joined::ChannelOfTeam;
+use slack::ids::{TeamId, UserId};
+
+use crate::read::ReadError;
+
+/// Returns the workspaces that a command is about.
+pub(crate) async fn teams(archive: &dyn Archive, team: Option<&TeamId>) -> anyhow::Result<Vec<TeamId>> {
+    Ok(find::requested_teams(archive, team).await.map_err(ReadError::from)?)
+}
+
+/// Returns a person, with the workspaces that the command is about.
+pub(crate) async fn person(
+    archive: &dyn Archive,
+    called: &str,
+    team: Option<&TeamId>,
+) -> anyhow::Result<(Vec<TeamId>, UserId)> {
+    let teams = teams(archive, team).await?;
+    let user = find::find_person(archive, called, &teams).await?;
+    Ok((teams, user))
+}
+
+/// Returns a channel under every id and in every workspace that it has.
+pub(crate) async fn channel(
+    archive: &dyn Archive,
+    called: &str,
+    team: Option<&TeamId>,
+) -> anyhow::Result<Vec<ChannelOfTeam>> {
+    let channel = find::find_channel(archive, called, team).await.map_err(ReadError::from)?;
+    Ok(channel.locations().to_vec())
+}
