@@ -190,6 +190,7 @@ mod tests {
                 ViewerAccess::All,
                 &CookieKey::new([7; 32]),
             ),
+            is_private_for_all: false,
         });
         let request = || Request::get("/stats").header("host", "localhost").body(Body::empty()).unwrap();
         let mut made = JoinSet::new();

@@ -12,7 +12,7 @@ use axum::Router;
 use axum::http::HeaderName;
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs, BackendKind};
-use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
+use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs, ViewerPrivate};
 use process::config::{self, IndexArgs};
 use process::{shutdown, telemetry};
 use search::follower;
@@ -103,6 +103,7 @@ pub(crate) struct ViewerEndpoint {
     hosts: Vec<String>,
     readers: ConfiguredReaders,
     zone: Zone,
+    is_private_for_all: bool,
 }
 
 /// Who may read, before anything is opened.
@@ -135,7 +136,8 @@ impl ViewerEndpoint {
             }
         };
         let hosts = args.viewer_host.iter().map(|name| host_name(name)).collect::<anyhow::Result<_>>()?;
-        Ok(Self { address, hosts, readers, zone: Zone::from_args(&args.zone) })
+        let is_private_for_all = args.viewer_private == ViewerPrivate::All;
+        Ok(Self { address, hosts, readers, zone: Zone::from_args(&args.zone), is_private_for_all })
     }
 
     pub(crate) async fn bind(&self) -> anyhow::Result<TcpListener> {
@@ -177,6 +179,7 @@ impl ViewerEndpoint {
             clock: Arc::clone(clock),
             zone: self.zone.time_zone().clone(),
             access: Access::new(address, &self.hosts, readers, &key),
+            is_private_for_all: self.is_private_for_all,
         }))
     }
 }

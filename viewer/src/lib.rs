@@ -24,6 +24,7 @@ pub mod pages;
 mod router;
 mod serve;
 pub mod sniff;
+mod state;
 pub mod times;
 
 pub use router::{MAX_CONCURRENT_PAGES, Viewer, router};

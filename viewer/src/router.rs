@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::uri::PathAndQuery;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -15,19 +15,19 @@ use jiff::tz::TimeZone;
 use ports::archive::Archive;
 use ports::clock::SharedClock;
 use ports::files::Files;
+use reader::access::{Reader, Sight, Via};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::access::{Access, Admission};
-use crate::answer::{notice_response, redirect_to};
+use crate::access::{Access, Admission, ViewerAccess};
+use crate::answer::{PageError, notice_response, redirect_to};
 use crate::assets::{self, Asset};
-use crate::gather::pictures::EmojiBook;
-use crate::handlers::{CachedValue, links, messages, search, site};
-use crate::index::{FreshIndex, IndexSource};
-use crate::login::{self, WrongGuesses};
-use crate::pages::sidebar::ChannelMenu;
+use crate::handlers::{links, messages, search, site};
+use crate::index::IndexSource;
+use crate::login;
+use crate::state::ViewerState;
 use crate::{file_bytes, headers};
 
 /// Maximum number of pages that are rendered concurrently; further requests wait. Each page keeps its data in
@@ -53,37 +53,13 @@ pub struct Viewer {
     pub zone: TimeZone,
     /// The access control.
     pub access: Access,
-}
-
-/// The state that the handlers share.
-pub(crate) struct ViewerState {
-    pub(crate) archive: Arc<dyn Archive>,
-    pub(crate) files: Arc<dyn Files>,
-    pub(crate) index: FreshIndex,
-    pub(crate) clock: SharedClock,
-    pub(crate) zone: TimeZone,
-    pub(crate) access: Access,
-    pub(crate) guesses: WrongGuesses,
-    pub(crate) menu: CachedValue<ChannelMenu>,
-    pub(crate) emoji: CachedValue<EmojiBook>,
-    page_slots: Arc<Semaphore>,
+    /// Whether every reader sees the channels that were public and are private now, and not only their members.
+    pub is_private_for_all: bool,
 }
 
 /// Returns the router of all pages. Except for the log-in, they only accept GET and HEAD.
 pub fn router(viewer: Viewer) -> Router {
-    let Viewer { archive, files, index, clock, zone, access } = viewer;
-    let state = Arc::new(ViewerState {
-        index: FreshIndex::new(index, Arc::clone(&archive)),
-        archive,
-        files,
-        clock,
-        zone,
-        access,
-        guesses: WrongGuesses::default(),
-        menu: CachedValue::default(),
-        emoji: CachedValue::default(),
-        page_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_PAGES)),
-    });
+    let state = Arc::new(ViewerState::new(viewer));
     let mut router: Router<Arc<ViewerState>> = Router::new()
         .route("/", get(site::channels))
         .route("/c/{team}/{channel}", get(messages::timeline))
@@ -119,11 +95,18 @@ fn served(asset: &'static Asset) -> Response {
 }
 
 /// Refuses requests from pages of other sites and from unauthenticated users.
-async fn admit(State(state): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
+async fn admit(State(state): State<Arc<ViewerState>>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_open = path == "/login" || path.starts_with("/static/") || path == "/favicon.ico";
     match state.access.check_request(request.uri(), request.headers()) {
-        Admission::Granted => next.run(request).await,
+        Admission::Granted if is_open => next.run(request).await,
+        Admission::Granted => match reader_of(&state, request.headers()).await {
+            Ok(reader) => {
+                request.extensions_mut().insert(reader);
+                next.run(request).await
+            }
+            Err(error) => error.into_response(),
+        },
         Admission::LoginNeeded | Admission::WrongCookie if is_open => next.run(request).await,
         Admission::LoginNeeded => redirect_to_login(request.uri()),
         Admission::WrongCookie => {
@@ -141,6 +124,22 @@ async fn admit(State(state): State<Arc<ViewerState>>, request: Request, next: Ne
             "A proxy names the users of this archive. Open it at the proxy's address.",
         ),
     }
+}
+
+/// Returns who makes a request that is allowed.
+async fn reader_of(state: &ViewerState, headers: &HeaderMap) -> Result<Reader, PageError> {
+    let (label, via) = match &state.access.authentication {
+        ViewerAccess::All => {
+            let (label, sight) = ("operator".to_owned(), Sight::Everything);
+            return Ok(Reader { label, via: Via::Open, person: None, sight });
+        }
+        ViewerAccess::Password(_) => ("password".to_owned(), Via::Password),
+        ViewerAccess::Header(name) => {
+            let named = headers.get(name).map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
+            (named.unwrap_or_default(), Via::Header)
+        }
+    };
+    Ok(Reader { label, via, person: None, sight: state.sight(None).await? })
 }
 
 fn redirect_to_login(uri: &Uri) -> Response {

@@ -11,5 +11,6 @@ mod fixture;
 mod hostile;
 mod long_texts;
 mod messages;
+mod private;
 mod search;
 mod timeline;

@@ -12,6 +12,16 @@ pub const DEFAULT_VIEWER_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(I
 /// The settings that protect the pages, by their names in [`ViewerArgs`].
 pub(super) const GUARDS: [&str; 2] = ["viewer_password_file", "viewer_user_header"];
 
+/// Who sees the channels that were public and are private now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ViewerPrivate {
+    /// Their members.
+    #[default]
+    Members,
+    /// Every reader.
+    All,
+}
+
 /// The settings of the viewer.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ViewerArgs {
@@ -33,6 +43,9 @@ pub struct ViewerArgs {
     /// The header in which a proxy names the reader; nothing but the proxy may reach the address
     #[arg(long, env = "ANNALIST_VIEWER_USER_HEADER", value_name = "HEADER")]
     pub viewer_user_header: Option<String>,
+    /// Who sees the channels that were public and are private now: their members, or everyone
+    #[arg(long, env = "ANNALIST_VIEWER_PRIVATE", value_name = "WHO", value_enum, default_value_t = ViewerPrivate::Members)]
+    pub viewer_private: ViewerPrivate,
     /// The time zone of the pages
     #[command(flatten)]
     pub zone: ZoneArgs,
