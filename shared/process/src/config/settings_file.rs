@@ -22,7 +22,7 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-const NAMES: [&str; 62] = [
+const NAMES: [&str; 63] = [
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
     "ANNALIST_BUCKET",
@@ -72,6 +72,7 @@ const NAMES: [&str; 62] = [
     "ANNALIST_VIEWER_LISTEN",
     "ANNALIST_VIEWER_PASSWORD_FILE",
     "ANNALIST_VIEWER_PEOPLE_FILE",
+    "ANNALIST_VIEWER_PRIVATE",
     "ANNALIST_VIEWER_URL",
     "ANNALIST_VIEWER_USER_HEADER",
     "ANNALIST_WAIT_DAYS",
