@@ -197,6 +197,7 @@ mod tests {
                 PeopleSettings::default(),
                 &CookieKey::new([7; 32]),
             ),
+            is_private_for_all: false,
         });
         let request = || Request::get("/stats").header("host", "localhost").body(Body::empty()).unwrap();
         let mut made = JoinSet::new();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs, BackendKind};
-use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
+use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs, ViewerPrivate};
 use process::config::{self, IndexArgs};
 use process::{shutdown, telemetry};
 use search::follower;
@@ -93,13 +93,15 @@ pub(crate) struct ViewerEndpoint {
     address: SocketAddr,
     guard: PageGuard,
     zone: Zone,
+    is_private_for_all: bool,
 }
 
 impl ViewerEndpoint {
     /// Checks the settings before anything is opened. `data` is the data folder, if there is one.
     pub(crate) fn read(args: &ViewerArgs, address: SocketAddr, data: Option<&Path>) -> anyhow::Result<Self> {
         let guard = PageGuard::read(args, address, data)?;
-        Ok(Self { address, guard, zone: Zone::from_args(&args.zone) })
+        let is_private_for_all = args.viewer_private == ViewerPrivate::All;
+        Ok(Self { address, guard, zone: Zone::from_args(&args.zone), is_private_for_all })
     }
 
     pub(crate) async fn bind(&self) -> anyhow::Result<TcpListener> {
@@ -131,6 +133,7 @@ impl ViewerEndpoint {
             clock: Arc::clone(clock),
             zone: self.zone.time_zone().clone(),
             access,
+            is_private_for_all: self.is_private_for_all,
         }))
     }
 }

@@ -1,7 +1,9 @@
 //! Translates a query for the index. The result accepts every matching message and possibly others.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use reader::access::HiddenChannels;
 use reader::joined::ChannelOfTeam;
 use reader::search::document::{self, Facet};
 use reader::search::query::{IsWhat, TextCondition};
@@ -31,12 +33,14 @@ pub(crate) struct IndexQuery {
     pub(crate) is_in_thread: bool,
     /// Whether the query has a text, so that messages can be ranked.
     pub(crate) has_text: bool,
+    /// The message is in none of these channels.
+    pub(crate) hidden: Arc<HiddenChannels>,
 }
 
 impl IndexQuery {
-    /// Translates the part of a query that the index can answer, in these workspaces.
-    pub(crate) fn new(query: &ResolvedQuery, teams: &[TeamId]) -> Self {
-        let mut index_query = Self { teams: teams.to_vec(), ..Self::default() };
+    /// Translates the part of a query that the index can answer, in these workspaces and without these channels.
+    pub(crate) fn new(query: &ResolvedQuery, teams: &[TeamId], hidden: Arc<HiddenChannels>) -> Self {
+        let mut index_query = Self { teams: teams.to_vec(), hidden, ..Self::default() };
         if !query.with_deleted {
             index_query.excluded.push(facets(&[Facet::is(IsWhat::Deleted)]));
         }
@@ -75,22 +79,26 @@ impl IndexQuery {
         index_query
     }
 
-    /// Returns the FTS5 expression for these place ids; `None` if no condition is required.
-    pub(crate) fn expression(&self, place_ids: &[Vec<i64>]) -> Option<String> {
-        let place_conditions = place_ids.iter().map(|any| {
-            let any: Vec<String> = any.iter().map(|place_id| quoted(&place_facet(*place_id))).collect();
-            format!("{{facets}} : ({})", any.join(" OR "))
-        });
+    /// Returns the FTS5 expression for these place ids and without the hidden ones; `None` if no condition is
+    /// required.
+    pub(crate) fn expression(&self, place_ids: &[Vec<i64>], hidden: &[i64]) -> Option<String> {
+        let place_conditions = place_ids.iter().map(|any| places(any));
         let required: Vec<String> = self.required.iter().cloned().chain(place_conditions).collect();
         if required.is_empty() {
             return None;
         }
         let mut expression = required.join(" AND ");
-        for excluded in &self.excluded {
+        let hidden = (!hidden.is_empty()).then(|| places(hidden));
+        for excluded in self.excluded.iter().chain(&hidden) {
             expression = format!("({expression}) NOT {excluded}");
         }
         Some(expression)
     }
+}
+
+fn places(any: &[i64]) -> String {
+    let any: Vec<String> = any.iter().map(|place_id| quoted(&place_facet(*place_id))).collect();
+    format!("{{facets}} : ({})", any.join(" OR "))
 }
 
 /// Returns an FTS5 string. Words and facets only contain letters and digits, so they cannot end it.
@@ -184,14 +192,14 @@ mod tests {
     fn an_exclusion_alone_has_no_expression() {
         let bot = ResolvedCondition::Facets(vec![Facet::is(IsWhat::Bot)]);
         let mut query = resolved(bot, true);
-        assert_eq!(IndexQuery::new(&query, &[]).expression(&[]), None);
+        assert_eq!(IndexQuery::new(&query, &[], Arc::default()).expression(&[], &[]), None);
         query.terms.push(ResolvedTerm {
             is_negated: false,
             condition: ResolvedCondition::Text { text: text("x"), mentions: vec![], unit_mentions: vec![] },
         });
         assert_eq!(
-            IndexQuery::new(&query, &[]).expression(&[vec![1, 2]]).unwrap(),
-            r#"(({body} : "x") AND {facets} : ("p1" OR "p2")) NOT {facets} : ("isbot")"#
+            IndexQuery::new(&query, &[], Arc::default()).expression(&[vec![1, 2]], &[7, 8]).unwrap(),
+            r#"((({body} : "x") AND {facets} : ("p1" OR "p2")) NOT {facets} : ("isbot")) NOT {facets} : ("p7" OR "p8")"#
         );
     }
 
@@ -205,7 +213,7 @@ mod tests {
         let mut query = resolved(condition("wanted"), false);
         query.terms.push(ResolvedTerm { is_negated: true, condition: condition("draft") });
         assert_eq!(
-            IndexQuery::new(&query, &[]).expression(&[]).unwrap(),
+            IndexQuery::new(&query, &[], Arc::default()).expression(&[], &[]).unwrap(),
             r#"(({body} : "wanted")) NOT ({body} : "draft" NOT {facets} : ("mentions"))"#
         );
     }

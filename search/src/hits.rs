@@ -1,9 +1,11 @@
 //! Answers a query: reads the candidates of the index from the archive and compares them with the query.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError, ItemKey};
+use reader::access::HiddenChannels;
 use reader::directory::{self, WorkspaceChannels, WorkspaceFacts};
 use reader::find;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
@@ -12,7 +14,7 @@ use reader::permalink;
 use reader::search::document::{self, SearchDocument};
 use reader::search::matching::{self, MatchCandidate, SnippetPart};
 use reader::search::query::SearchQuery;
-use reader::search::resolve::{self, KnownNames, ResolveError, ResolvedCondition, ResolvedQuery};
+use reader::search::resolve::{ResolveError, ResolvedCondition, ResolvedQuery};
 use reader::text::{self, MessageText};
 use reader::thread;
 use rules::file::canvas_text::CanvasText;
@@ -23,6 +25,7 @@ use slack::ids::{FileId, TeamId, Ts};
 use crate::canvases;
 use crate::expression::IndexQuery;
 use crate::index::{IndexError, IndexHit, SearchIndex};
+use crate::names::NameSource;
 
 /// Maximum and minimum number of messages per read from the archive. Most candidates match, so a read
 /// requests only as many as are missing.
@@ -50,6 +53,8 @@ pub struct SearchRequest {
     pub with_deleted: bool,
     /// Only the hits after this position of an earlier answer, newest first.
     pub before: Option<i64>,
+    /// The channels that the archive of this search does not have. The index has their messages too.
+    pub hidden: Arc<HiddenChannels>,
 }
 
 /// The result of a search.
@@ -113,9 +118,10 @@ pub async fn search(
     index: &SearchIndex,
     request: SearchRequest,
 ) -> Result<SearchAnswer, SearchError> {
-    let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, mut before } = request;
-    let query = resolved(archive, index, &teams, query, &zone, with_deleted).await?;
-    let index_query = IndexQuery::new(&query, &teams);
+    let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, mut before, hidden } = request;
+    let names = NameSource { names: &index.names, archive, teams: &teams, hidden: &hidden };
+    let query = names.resolved(query, &zone, with_deleted).await?;
+    let index_query = IndexQuery::new(&query, &teams, Arc::clone(&hidden));
     let mut shown = ShownHits::new(archive, teams, query);
     let mut read = 0;
     if is_ranked {
@@ -137,28 +143,6 @@ pub async fn search(
     }
     let is_cut = shown.hits.len() < limit;
     Ok(shown.answer(before.filter(|_| is_cut)))
-}
-
-/// Resolves the query with cached names, and with the current names if one is unknown.
-async fn resolved(
-    archive: &dyn Archive,
-    index: &SearchIndex,
-    teams: &[TeamId],
-    query: SearchQuery,
-    zone: &TimeZone,
-    with_deleted: bool,
-) -> Result<ResolvedQuery, SearchError> {
-    if !query.asks_for_names() {
-        let known = KnownNames::default();
-        return Ok(resolve::resolve(archive, teams, &known, query, zone, with_deleted).await?);
-    }
-    let known = index.names.recent(archive, teams).await?;
-    match resolve::resolve(archive, teams, &known, query.clone(), zone, with_deleted).await {
-        Err(error) if error.is_unknown_name() => {}
-        resolved => return Ok(resolved?),
-    }
-    let known = index.names.refresh(archive, teams).await?;
-    Ok(resolve::resolve(archive, teams, &known, query, zone, with_deleted).await?)
 }
 
 fn page_size(missing: usize) -> usize {

@@ -4,8 +4,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError};
-use reader::search::resolve::KnownNames;
+use reader::access::HiddenChannels;
+use reader::search::known::KnownNames;
+use reader::search::query::SearchQuery;
+use reader::search::resolve::{self, ResolveError, ResolvedQuery};
 use slack::ids::TeamId;
 use tokio::time::Instant;
 
@@ -22,33 +26,62 @@ pub(crate) struct RecentNames {
 struct ReadNames {
     at: Instant,
     teams: Vec<TeamId>,
+    /// The channels whose names are missing.
+    hidden: Arc<HiddenChannels>,
     names: Arc<KnownNames>,
 }
 
-impl RecentNames {
-    /// Returns the names in these workspaces, at most a minute old.
-    pub(crate) async fn recent(
+/// The source of the names for a query: the cache, and the archive that the query's reader gets.
+pub(crate) struct NameSource<'a> {
+    pub(crate) names: &'a RecentNames,
+    pub(crate) archive: &'a dyn Archive,
+    pub(crate) teams: &'a [TeamId],
+    /// The channels that the archive does not have.
+    pub(crate) hidden: &'a Arc<HiddenChannels>,
+}
+
+impl NameSource<'_> {
+    /// Resolves a query with cached names, and with the current names if one is unknown.
+    pub(crate) async fn resolved(
         &self,
-        archive: &dyn Archive,
-        teams: &[TeamId],
-    ) -> Result<Arc<KnownNames>, ArchiveError> {
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        query: SearchQuery,
+        zone: &TimeZone,
+        with_deleted: bool,
+    ) -> Result<ResolvedQuery, ResolveError> {
+        let resolve = async |known: &KnownNames, query| {
+            resolve::resolve(self.archive, self.teams, known, query, zone, with_deleted).await
+        };
+        if !query.asks_for_names() {
+            return resolve(&KnownNames::default(), query).await;
+        }
+        let known = self.recent().await?;
+        match resolve(&known, query.clone()).await {
+            Err(error) if error.is_unknown_name() => {}
+            resolved => return resolved,
+        }
+        let known = self.refresh().await?;
+        resolve(&known, query).await
+    }
+
+    /// Returns the names, at most a minute old.
+    async fn recent(&self) -> Result<Arc<KnownNames>, ArchiveError> {
+        let read = self.names.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match read {
-            Some(read) if read.teams == teams && read.at.elapsed() < MAX_AGE => Ok(read.names),
-            Some(_) | None => self.refresh(archive, teams).await,
+            Some(read) if read.teams != self.teams || read.at.elapsed() >= MAX_AGE => self.refresh().await,
+            Some(read) if read.hidden == *self.hidden => Ok(read.names),
+            // Another reader's: the people are the same, the channels are not.
+            Some(read) => Ok(Arc::new(read.names.with_channels_of(self.archive, self.teams).await?)),
+            None => self.refresh().await,
         }
     }
 
     /// Reads the current names.
-    pub(crate) async fn refresh(
-        &self,
-        archive: &dyn Archive,
-        teams: &[TeamId],
-    ) -> Result<Arc<KnownNames>, ArchiveError> {
+    async fn refresh(&self) -> Result<Arc<KnownNames>, ArchiveError> {
         let at = Instant::now();
-        let names = Arc::new(KnownNames::read(archive, teams).await?);
-        let read = ReadNames { at, teams: teams.to_vec(), names: Arc::clone(&names) };
-        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        let names = Arc::new(KnownNames::read(self.archive, self.teams).await?);
+        let (teams, hidden) = (self.teams.to_vec(), Arc::clone(self.hidden));
+        let read = ReadNames { at, teams, hidden, names: Arc::clone(&names) };
+        *self.names.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
         Ok(names)
     }
 }

@@ -108,7 +108,11 @@ impl Selection {
             }
             place_ids.push(known);
         }
-        let expression = query.expression(&place_ids);
+        let mut hidden = Vec::new();
+        for (team, channel) in query.hidden.iter() {
+            hidden.extend(known_place_id(connection, [team.as_str(), channel.as_str()])?);
+        }
+        let expression = query.expression(&place_ids, &hidden);
         let needs_thread = query.has_replies || query.is_in_thread;
         let scan_table = match &expression {
             Some(_) => ScanTable::Words,
@@ -117,8 +121,13 @@ impl Selection {
         };
         let mut selection = Self { scan_table, conditions: Vec::new(), values: Vec::new() };
         selection.and_teams(connection, &query.teams)?;
-        if let Some(expression) = expression {
-            selection.and("words MATCH", Value::Text(expression));
+        match expression {
+            Some(expression) => selection.and("words MATCH", Value::Text(expression)),
+            None if hidden.is_empty() => {}
+            None => {
+                let hidden: Vec<String> = hidden.iter().map(i64::to_string).collect();
+                selection.conditions.push(format!("messages.place NOT IN ({})", hidden.join(", ")));
+            }
         }
         if let Some(since) = &query.since {
             selection.and("messages.ts >=", since.micros().into());

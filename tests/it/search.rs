@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use embedded::Database;
@@ -95,6 +96,7 @@ async fn all_found(data: &Path, queries: &[String]) -> Vec<Vec<String>> {
             is_ranked: false,
             with_deleted: false,
             before: None,
+            hidden: Arc::default(),
         };
         let hits = hits::search(&*archive, &index, request).await.unwrap().hits;
         // Within a second, the order is that in which the messages were indexed.

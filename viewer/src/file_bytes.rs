@@ -3,10 +3,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query};
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE,
@@ -23,8 +22,8 @@ use slack::ids::{FileId, TeamId};
 
 use crate::answer::{PageError, notice_response};
 use crate::headers::FILE_POLICY;
-use crate::router::ViewerState;
 use crate::sniff;
+use crate::state::Visit;
 
 /// Maximum length of a download's name.
 const MAX_NAME_CHARS: usize = 150;
@@ -41,7 +40,7 @@ pub(crate) struct VersionParams {
 
 /// Serves a file by its id.
 pub(crate) async fn file(
-    State(state): State<Arc<ViewerState>>,
+    state: Visit,
     Path((team, file)): Path<(String, String)>,
     Query(params): Query<VersionParams>,
     method: Method,
@@ -66,7 +65,7 @@ pub(crate) async fn file(
 
 /// Serves a picture by the hash of its original address.
 pub(crate) async fn picture(
-    State(state): State<Arc<ViewerState>>,
+    state: Visit,
     Path((team, hash)): Path<(String, String)>,
     method: Method,
     headers: HeaderMap,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ports::archive::Archive;
 use ports::changes::Changes;
+use reader::access::Sight;
 use reader::joined::ChannelOfTeam;
 use search::follower;
 use search::index::SearchIndex;
@@ -103,11 +104,13 @@ impl FreshIndex {
         Some(index)
     }
 
-    /// Returns a remark if the index is behind the archive.
-    pub async fn lag_remark(&self, index: &SearchIndex) -> Option<String> {
+    /// Returns a remark if the index is behind the archive. The number of messages is only for a reader who sees
+    /// all of them.
+    pub async fn lag_remark(&self, index: &SearchIndex, sight: &Sight) -> Option<String> {
         let cursor = index.cursor().await.ok()?;
         match self.source.changes.backlog_estimate(cursor.as_ref()).await.ok()? {
             Some(0) => None,
+            Some(_) if *sight != Sight::Everything => Some("The index is some messages behind.".to_owned()),
             Some(behind) => {
                 let messages = reader::numbers::counted(behind, "message", "messages");
                 Some(format!("The index is {messages} behind."))

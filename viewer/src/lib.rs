@@ -27,6 +27,7 @@ mod router;
 mod serve;
 mod sign_in;
 pub mod sniff;
+mod state;
 pub mod times;
 
 pub use router::{MAX_CONCURRENT_PAGES, Viewer, router};

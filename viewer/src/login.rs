@@ -16,8 +16,8 @@ use crate::access::{COOKIE_NAME, ViewerAccess};
 use crate::answer::{PageError, html, notice_response, redirect_to};
 use crate::links::ServedLinks;
 use crate::pages::login;
-use crate::router::ViewerState;
 use crate::sign_in;
+use crate::state::ViewerState;
 
 /// Delay of the response to a wrong password or cookie, so that guessing is impractical.
 const WRONG_GUESS_DELAY: Duration = Duration::from_secs(1);

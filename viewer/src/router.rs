@@ -15,21 +15,21 @@ use jiff::tz::TimeZone;
 use ports::archive::Archive;
 use ports::clock::SharedClock;
 use ports::files::Files;
+use reader::access::{Reader, Sight};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::access::identity::{Admissions, IdentityError, Presented};
+use crate::access::identity::{IdentityError, Presented, RequestIdentity};
 use crate::access::{Access, Admission, ViewerAccess};
 use crate::answer::{PageError, notice_response, redirect_to};
 use crate::assets::{self, Asset};
-use crate::gather::pictures::EmojiBook;
-use crate::handlers::{CachedValue, links, messages, search, site};
-use crate::index::{FreshIndex, IndexSource};
-use crate::login::{self, WrongGuesses};
+use crate::handlers::{links, messages, search, site};
+use crate::index::IndexSource;
+use crate::login;
 use crate::pages::login::query_value;
-use crate::pages::sidebar::ChannelMenu;
+use crate::state::ViewerState;
 use crate::{file_bytes, headers};
 
 /// Maximum number of pages that are rendered concurrently; further requests wait. Each page keeps its data in
@@ -55,39 +55,13 @@ pub struct Viewer {
     pub zone: TimeZone,
     /// The access control.
     pub access: Access,
-}
-
-/// The state that the handlers share.
-pub(crate) struct ViewerState {
-    pub(crate) archive: Arc<dyn Archive>,
-    pub(crate) files: Arc<dyn Files>,
-    pub(crate) index: FreshIndex,
-    pub(crate) clock: SharedClock,
-    pub(crate) zone: TimeZone,
-    pub(crate) access: Access,
-    pub(crate) admissions: Admissions,
-    pub(crate) guesses: WrongGuesses,
-    pub(crate) menu: CachedValue<ChannelMenu>,
-    pub(crate) emoji: CachedValue<EmojiBook>,
-    page_slots: Arc<Semaphore>,
+    /// Whether every reader sees the channels that were public and are private now, and not only their members.
+    pub is_private_for_all: bool,
 }
 
 /// Returns the router of all pages. Except for the log-in, they only accept GET and HEAD.
 pub fn router(viewer: Viewer) -> Router {
-    let Viewer { archive, files, index, clock, zone, access } = viewer;
-    let state = Arc::new(ViewerState {
-        index: FreshIndex::new(index, Arc::clone(&archive)),
-        admissions: Admissions::new(Arc::clone(&archive), access.people.clone()),
-        archive,
-        files,
-        clock,
-        zone,
-        access,
-        guesses: WrongGuesses::default(),
-        menu: CachedValue::default(),
-        emoji: CachedValue::default(),
-        page_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_PAGES)),
-    });
+    let state = Arc::new(ViewerState::new(viewer));
     let mut router: Router<Arc<ViewerState>> = Router::new()
         .route("/", get(site::channels))
         .route("/c/{team}/{channel}", get(messages::timeline))
@@ -157,7 +131,10 @@ async fn admit(State(state): State<Arc<ViewerState>>, mut request: Request, next
     };
     let renewed = renewed_session(&state, &presented);
     match state.admissions.identify(presented, &*state.clock).await {
-        Ok(identity) => request.extensions_mut().insert(identity),
+        Ok(identity) => match reader_of(&state, identity).await {
+            Ok(reader) => request.extensions_mut().insert(reader),
+            Err(error) => return error.into_response(),
+        },
         Err(IdentityError::Archive(error)) => return PageError::from(error).into_response(),
         Err(IdentityError::WrongToken) => return wrong_token(),
         Err(error) => return not_identified(&state, &error, request.uri()),
@@ -211,6 +188,13 @@ fn wrong_token() -> Response {
     let body = r#"{"error":"no valid token came with this request: annalist token create makes one"}"#;
     let headers = [(WWW_AUTHENTICATE, "Bearer"), (CONTENT_TYPE, "application/json")];
     (StatusCode::UNAUTHORIZED, headers, body).into_response()
+}
+
+/// Returns the reader, with what they see.
+async fn reader_of(state: &ViewerState, identity: RequestIdentity) -> Result<Reader, PageError> {
+    let RequestIdentity { label, via, person, sees_everything } = identity;
+    let sight = if sees_everything { Sight::Everything } else { state.sight(person.as_ref()).await? };
+    Ok(Reader { label, via, person, sight })
 }
 
 fn redirect_to_login(uri: &Uri) -> Response {

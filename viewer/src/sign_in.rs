@@ -21,7 +21,7 @@ use crate::answer::{PageError, html, redirect_to};
 use crate::links::ServedLinks;
 use crate::login::local;
 use crate::pages::login;
-use crate::router::ViewerState;
+use crate::state::ViewerState;
 
 /// Maximum length of a code. Providers' codes have up to about two thousand bytes.
 const MAX_CODE_BYTES: usize = 8 * 1024;

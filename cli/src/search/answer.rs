@@ -176,7 +176,16 @@ impl SearchableArchive {
         let SearchOptions { query, limit, is_ranked, with_deleted, before } = options;
         let teams = find::requested_teams(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
         let zone = self.zone.clone();
-        let request = SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, before };
+        let request = SearchRequest {
+            query,
+            teams,
+            zone,
+            limit,
+            is_ranked,
+            with_deleted,
+            before,
+            hidden: Arc::default(),
+        };
         let answer = match hits::search(archive, &index, request).await {
             Ok(answer) => answer,
             Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {

@@ -3,6 +3,7 @@
 //! A [`Reader`] is made once for each request. [`VisibleArchive`] is the archive that this reader gets: it does
 //! not have the channels that their [`Sight`] hides.
 
+mod private;
 mod visible;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use slack::ids::{ChannelId, TeamId, UserId};
 
+pub use private::PrivateChannels;
 pub use visible::VisibleArchive;
 
 /// Who makes a request.
@@ -81,8 +83,8 @@ impl FromIterator<(TeamId, ChannelId)> for HiddenChannels {
 }
 
 impl Sight {
-    /// The hidden channels; `None` if nothing is hidden.
-    pub fn hidden(&self) -> Option<&HiddenChannels> {
+    /// The hidden channels; `None` for a reader who sees everything.
+    pub fn hidden(&self) -> Option<&Arc<HiddenChannels>> {
         match self {
             Self::Everything => None,
             Self::Without(hidden) => Some(hidden),

@@ -48,15 +48,7 @@ impl ChannelOfTeam {
     /// Returns the state of the channel: its newest snapshot, with what is known now about whether it is
     /// public. `None` if the archive has no event of it, unless it is known to be private.
     pub async fn newest(&self, archive: &dyn Archive) -> Result<Option<ChannelView>, ArchiveError> {
-        let partition = key::channels(&self.team, &self.channel);
-        let mut query = Query { descending: true, limit: 8, ..Query::partition(partition) };
-        let mut newest = None;
-        while newest.is_none() {
-            let page = archive.query(&query).await?;
-            newest = page.items.iter().find_map(project::channel);
-            let Some(next) = page.next else { break };
-            query.after = Some(next);
-        }
+        let newest = self.snapshot(archive).await?;
         let former = newest.as_ref().and_then(ChannelView::previous_id);
         let is_private = self.visibility(archive, former.as_ref()).await?.is_private();
         Ok(match (newest, is_private) {
@@ -69,6 +61,19 @@ impl ChannelOfTeam {
             }).into()),
             (newest, _) => newest,
         })
+    }
+
+    /// Returns the newest snapshot of the channel, as its event left it.
+    pub(crate) async fn snapshot(&self, archive: &dyn Archive) -> Result<Option<ChannelView>, ArchiveError> {
+        let partition = key::channels(&self.team, &self.channel);
+        let mut query = Query { descending: true, limit: 8, ..Query::partition(partition) };
+        loop {
+            let page = archive.query(&query).await?;
+            match (page.items.iter().find_map(project::channel), page.next) {
+                (None, Some(next)) => query.after = Some(next),
+                (newest, _) => return Ok(newest),
+            }
+        }
     }
 
     /// What is known about whether the channel is public, under its id and under the one before.

@@ -171,6 +171,7 @@ pub(crate) fn request(query: &str) -> SearchRequest {
         is_ranked: false,
         with_deleted: false,
         before: None,
+        hidden: Arc::default(),
     }
 }
 

@@ -8,6 +8,7 @@ mod checked;
 mod counts;
 mod fixture;
 mod following;
+mod hidden;
 mod hostile;
 mod japanese;
 mod oracle;

@@ -62,6 +62,7 @@ async fn found(aws: &Aws, index: &SearchIndex, team: &TeamId) -> BTreeSet<(Strin
         is_ranked: false,
         with_deleted: false,
         before: None,
+        hidden: Arc::default(),
     };
     let answer = hits::search(&*aws.archive(), index, request).await.unwrap();
     answer.hits.into_iter().map(|hit| (hit.location.messages(), hit.ts.to_string())).collect()

@@ -10,15 +10,9 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::answer::PageError;
-use crate::gather;
 use crate::gather::pictures::{self, EmojiBook};
 use crate::pages::sidebar::ChannelMenu;
-use crate::router::ViewerState;
-
-/// Maximum age of the menu. Reading the menu needs a query per channel, so the longer age applies to remote
-/// archives, which are polled less often.
-const MENU_AGE: Duration = Duration::from_secs(2);
-const LONG_MENU_AGE: Duration = Duration::from_secs(60);
+use crate::state::Visit;
 
 /// Maximum age of the emoji.
 const EMOJI_AGE: Duration = Duration::from_secs(60);
@@ -34,7 +28,7 @@ impl<T> Default for CachedValue<T> {
 
 impl<T> CachedValue<T> {
     /// Returns the cached value, or reads it if it is older than `age`. Only one request reads concurrently.
-    async fn or_read(
+    pub(crate) async fn or_read(
         &self,
         age: Duration,
         read: impl AsyncFnOnce() -> Result<T, ArchiveError>,
@@ -52,13 +46,16 @@ impl<T> CachedValue<T> {
 }
 
 /// Returns the menu, with the current channel marked.
-pub(super) async fn menu(
-    state: &ViewerState,
-    current: Option<&ChannelOfTeam>,
-) -> Result<ChannelMenu, PageError> {
-    let read = async || gather::menu::read(&*state.archive, state.clock.now()).await;
-    let age = state.index.poll_interval().clamp(MENU_AGE, LONG_MENU_AGE);
-    let mut menu = (*state.menu.or_read(age, read).await?).clone();
+pub(super) async fn menu(state: &Visit, current: Option<&ChannelOfTeam>) -> Result<ChannelMenu, PageError> {
+    let mut menu = (*state.whole_menu().await?).clone();
+    if let Some(hidden) = state.reader.sight.hidden() {
+        menu.channels.retain(|channel| {
+            let ChannelOfTeam { team, channel } = &channel.location;
+            !hidden.contains(team, channel)
+        });
+        // It counts all channels.
+        menu.reading.clear();
+    }
     let counted = state.index.counts().await;
     for channel in &mut menu.channels {
         channel.messages = channel.message_count(&counted.by_location);
@@ -69,7 +66,7 @@ pub(super) async fn menu(
 }
 
 /// Returns the custom emoji.
-pub(super) async fn emoji(state: &ViewerState) -> Result<Arc<EmojiBook>, PageError> {
+pub(super) async fn emoji(state: &Visit) -> Result<Arc<EmojiBook>, PageError> {
     let read = async || {
         let teams = find::teams(&*state.archive).await?;
         pictures::emoji(&*state.archive, &teams).await

@@ -1,19 +1,18 @@
 //! Redirects Slack's links to the pages of their targets.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query};
 use axum::http::Uri;
 use reader::permalink::SlackLink;
 use serde::Deserialize;
 use slack::ids::{ChannelId, Ts};
 
-use super::{LINKS, PageResult, SharedState, no_channel, timestamp};
+use super::{LINKS, PageResult, Visit, no_channel, timestamp};
 use crate::answer::{PageError, redirect_to};
 use crate::gather::channel;
 use crate::links::{LinkScheme, anchor_in_thread};
-use crate::router::ViewerState;
 
 /// `/archives/{channel}`
-pub(crate) async fn channel_link(State(state): SharedState, Path(channel): Path<String>) -> PageResult {
+pub(crate) async fn channel_link(state: Visit, Path(channel): Path<String>) -> PageResult {
     redirect_to_link(&state, SlackLink { channel, ts: None, thread_ts: None }).await
 }
 
@@ -26,7 +25,7 @@ pub(crate) struct PermalinkParams {
 
 /// `/archives/{channel}/p{digits}`, the path of Slack's links.
 pub(crate) async fn permalink(
-    State(state): SharedState,
+    state: Visit,
     Path((channel, ts)): Path<(String, String)>,
     Query(params): Query<PermalinkParams>,
 ) -> PageResult {
@@ -35,7 +34,7 @@ pub(crate) async fn permalink(
 }
 
 /// Handles a complete Slack link that was pasted after our address. Any other path is not found.
-pub(crate) async fn fallback(State(state): SharedState, uri: Uri) -> PageResult {
+pub(crate) async fn fallback(state: Visit, uri: Uri) -> PageResult {
     let path = uri.path_and_query().map_or("", |path| path.as_str());
     match SlackLink::parse(path.trim_start_matches('/')) {
         Some(link) => redirect_to_link(&state, link).await,
@@ -44,7 +43,7 @@ pub(crate) async fn fallback(State(state): SharedState, uri: Uri) -> PageResult 
 }
 
 /// Redirects to the target of a Slack link: a channel, a message, or the thread of a reply.
-pub(super) async fn redirect_to_link(state: &ViewerState, link: SlackLink) -> PageResult {
+pub(super) async fn redirect_to_link(state: &Visit, link: SlackLink) -> PageResult {
     let SlackLink { channel, ts, thread_ts } = link;
     let channel = ChannelId::parse(&channel).map_err(|_| no_channel())?;
     let channel = channel::channel_in_any_team(&*state.archive, &channel).await?.ok_or_else(no_channel)?;

@@ -1,6 +1,6 @@
 //! Handlers for pages of messages: a channel, a thread, the versions of a message.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query};
 use jiff::civil::Date;
 use maud::html;
 use reader::joined::JoinedChannel;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use slack::ids::Ts;
 
 use super::cached::{emoji, menu};
-use super::{LINKS, PageResult, SharedState, framed, no_channel, timestamp};
+use super::{LINKS, PageResult, Visit, framed, no_channel, timestamp};
 use crate::answer::{self, PageError};
 use crate::gather::pictures::{self, PictureBook};
 use crate::gather::timeline::TimelineStart;
@@ -19,7 +19,6 @@ use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::message::PageMessage;
 use crate::pages::timeline::TimelinePage;
 use crate::pages::{self, PageContext};
-use crate::router::ViewerState;
 
 /// Selects the messages of a channel.
 #[derive(Debug, Default, Deserialize)]
@@ -49,7 +48,7 @@ fn date(text: &str) -> Result<Date, PageError> {
 
 /// `/c/{team}/{channel}`
 pub(crate) async fn timeline(
-    State(state): SharedState,
+    state: Visit,
     Path((team, called)): Path<(String, String)>,
     Query(params): Query<TimelineParams>,
 ) -> PageResult {
@@ -68,7 +67,7 @@ pub(crate) struct ThreadParams {
 
 /// `/t/{team}/{channel}/{ts}`: a thread, next to the messages around its root.
 pub(crate) async fn thread(
-    State(state): SharedState,
+    state: Visit,
     Path((team, called, ts)): Path<(String, String, String)>,
     Query(params): Query<ThreadParams>,
 ) -> PageResult {
@@ -88,7 +87,7 @@ pub(crate) async fn thread(
 
 /// Renders messages of a channel, and a thread next to them.
 async fn in_channel(
-    state: &ViewerState,
+    state: &Visit,
     channel: &JoinedChannel<'_>,
     mut page: TimelinePage,
     thread: Option<pages::thread::ThreadPage>,
@@ -133,7 +132,7 @@ async fn in_channel(
 
 /// Reads the names and pictures of everyone in these messages.
 async fn names_and_pictures<'a>(
-    state: &'a ViewerState,
+    state: &'a Visit,
     channel: &JoinedChannel<'_>,
     messages: &[&PageMessage],
 ) -> Result<(DisplayNames<'a>, PictureBook), PageError> {
@@ -146,7 +145,7 @@ async fn names_and_pictures<'a>(
 
 /// `/r/{team}/{channel}/{ts}`
 pub(crate) async fn versions(
-    State(state): SharedState,
+    state: Visit,
     Path((team, called, ts)): Path<(String, String, String)>,
 ) -> PageResult {
     let ts = timestamp(&ts)?;

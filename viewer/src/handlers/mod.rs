@@ -9,9 +9,6 @@ pub(crate) mod messages;
 pub(crate) mod search;
 pub(crate) mod site;
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::response::Response;
 use maud::Markup;
 use reader::permalink;
@@ -21,12 +18,11 @@ use crate::answer::{PageError, html};
 use crate::links::{ServedLinks, SitePage};
 use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::sidebar::ChannelMenu;
-use crate::router::ViewerState;
+use crate::state::Visit;
 
 pub(crate) use cached::CachedValue;
 
 type PageResult = Result<Response, PageError>;
-type SharedState = State<Arc<ViewerState>>;
 
 const LINKS: ServedLinks = ServedLinks;
 

@@ -1,6 +1,6 @@
 //! Handler for the search.
 
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use maud::html;
@@ -12,13 +12,12 @@ use serde::Deserialize;
 
 use super::cached::menu;
 use super::links::redirect_to_link;
-use super::{LINKS, PageResult, SharedState};
+use super::{LINKS, PageResult, Visit};
 use crate::answer::{self, PageError};
 use crate::links::SitePage;
 use crate::pages;
 use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::search::{HITS_PER_PAGE, SearchPage};
-use crate::router::ViewerState;
 
 /// Maximum number of result pages. Beyond it, the user must refine the query.
 const MAX_HIT_PAGES: usize = 50;
@@ -32,7 +31,7 @@ pub(crate) struct SearchParams {
 }
 
 /// `/search`
-pub(crate) async fn search(State(state): SharedState, Query(params): Query<SearchParams>) -> PageResult {
+pub(crate) async fn search(state: Visit, Query(params): Query<SearchParams>) -> PageResult {
     if let Some(link) = SlackLink::parse(&params.q) {
         return redirect_to_link(&state, link).await;
     }
@@ -52,10 +51,7 @@ pub(crate) async fn search(State(state): SharedState, Query(params): Query<Searc
     Ok((status, answer::html(layout::page(&frame, &LINKS))).into_response())
 }
 
-async fn run_search(
-    state: &ViewerState,
-    mut page: SearchPage,
-) -> Result<(StatusCode, SearchPage), PageError> {
+async fn run_search(state: &Visit, mut page: SearchPage) -> Result<(StatusCode, SearchPage), PageError> {
     if page.query.trim().is_empty() {
         return Ok((StatusCode::OK, page));
     }
@@ -70,11 +66,20 @@ async fn run_search(
         page.error = Some("The search index cannot be used: see the log of this program.".to_owned());
         return Ok((StatusCode::SERVICE_UNAVAILABLE, page));
     };
-    page.remarks.extend(state.index.lag_remark(&index).await);
+    page.remarks.extend(state.index.lag_remark(&index, &state.reader.sight).await);
     let teams = find::teams(&*state.archive).await?;
     let (zone, limit) = (state.zone.clone(), page.number * HITS_PER_PAGE + 1);
-    let request =
-        SearchRequest { query, teams, zone, limit, is_ranked: false, with_deleted: false, before: None };
+    let hidden = state.reader.sight.hidden().cloned().unwrap_or_default();
+    let request = SearchRequest {
+        query,
+        teams,
+        zone,
+        limit,
+        is_ranked: false,
+        with_deleted: false,
+        before: None,
+        hidden,
+    };
     match hits::search(&*state.archive, &index, request).await {
         Ok(mut answer) => {
             page.has_more = answer.hits.len() == limit && page.number < MAX_HIT_PAGES;

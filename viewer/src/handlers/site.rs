@@ -1,6 +1,6 @@
 //! Handlers for pages of the whole archive: channels, files, figures, coverage.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query};
 use jiff::Timestamp;
 use maud::html;
 use reader::figures::making::{self, ReportScope};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use slack::ids::{FileId, TeamId};
 
 use super::cached::menu;
-use super::{LINKS, PageResult, SharedState, framed};
+use super::{LINKS, PageResult, Visit, framed};
 use crate::answer::PageError;
 use crate::gather;
 use crate::gather::files::FilesStart;
@@ -21,7 +21,7 @@ use crate::pages::layout::MainPane;
 use crate::pages::sidebar::ChannelMenu;
 
 /// `/`
-pub(crate) async fn channels(State(state): SharedState, Query(params): Query<ChannelsParams>) -> PageResult {
+pub(crate) async fn channels(state: Visit, Query(params): Query<ChannelsParams>) -> PageResult {
     let menu = menu(&state, None).await?;
     let filter = params.channels.unwrap_or_default();
     let menu = ChannelMenu { filter, ..menu };
@@ -54,7 +54,7 @@ pub(crate) struct FilesParams {
 }
 
 /// `/files`
-pub(crate) async fn files(State(state): SharedState, Query(params): Query<FilesParams>) -> PageResult {
+pub(crate) async fn files(state: Visit, Query(params): Query<FilesParams>) -> PageResult {
     let start = match (params.team.as_deref().map(TeamId::parse), params.after) {
         (Some(Ok(team)), Some(file)) => Some(FilesStart { team, file }),
         (_, _) => None,
@@ -65,10 +65,7 @@ pub(crate) async fn files(State(state): SharedState, Query(params): Query<FilesP
 }
 
 /// `/canvas/{team}/{file}`
-pub(crate) async fn canvas(
-    State(state): SharedState,
-    Path((team, file)): Path<(String, String)>,
-) -> PageResult {
+pub(crate) async fn canvas(state: Visit, Path((team, file)): Path<(String, String)>) -> PageResult {
     let missing = || PageError::missing("This canvas is not in the archive.");
     let (Ok(team), Ok(file)) = (TeamId::parse(&team), FileId::parse(&file)) else { return Err(missing()) };
     let page = gather::files::read_canvas(&*state.archive, &team, &file).await?.ok_or_else(missing)?;
@@ -85,7 +82,7 @@ pub(crate) struct FiguresParams {
 }
 
 /// `/stats`
-pub(crate) async fn figures(State(state): SharedState, Query(params): Query<FiguresParams>) -> PageResult {
+pub(crate) async fn figures(state: Visit, Query(params): Query<FiguresParams>) -> PageResult {
     let now = Timestamp::from_millisecond(state.clock.now().0).unwrap_or_default();
     let period = match params.week.as_deref().filter(|week| !week.is_empty()) {
         Some(week) => Period::week(week).map_err(|error| PageError::Invalid(error.to_string()))?,
@@ -124,7 +121,7 @@ pub(crate) async fn figures(State(state): SharedState, Query(params): Query<Figu
 }
 
 /// `/coverage`
-pub(crate) async fn coverage(State(state): SharedState) -> PageResult {
+pub(crate) async fn coverage(state: Visit) -> PageResult {
     let rows = gather::coverage::read(&*state.archive).await?;
     let missing_files = reader::files::missing(&*state.archive).await?;
     let waiting = gather::coverage::read_waiting(&*state.archive).await?;

@@ -18,6 +18,8 @@ use ports::queue::Delivery;
 use rules::file::FileObject;
 use rules::file::row::{self, Share, StoredBytes};
 use rules::file::state::FileState;
+use search::follower::{self, BATCH_SIZE};
+use search::index::SearchIndex;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::event;
@@ -38,6 +40,8 @@ pub(crate) struct ViewerFixture {
     folder: tempfile::TempDir,
     database: Database,
     clock: Arc<ManualClock>,
+    /// Whether every reader sees the channels that are private now.
+    pub(crate) is_private_for_all: bool,
 }
 
 /// A complete response.
@@ -58,7 +62,7 @@ impl ViewerFixture {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(TimestampMs(NOW_MS));
         let database = Database::open(folder.path(), clock.clone()).unwrap();
-        Self { folder, database, clock }
+        Self { folder, database, clock, is_private_for_all: false }
     }
 
     pub(crate) fn archive(&self) -> Arc<dyn Archive> {
@@ -87,7 +91,7 @@ impl ViewerFixture {
             file: self.folder.path().join("index.db"),
             changes,
             poll_interval: Duration::ZERO,
-            batch_size: search::follower::BATCH_SIZE,
+            batch_size: BATCH_SIZE,
         };
         viewer::router(Viewer {
             archive: self.archive(),
@@ -102,6 +106,7 @@ impl ViewerFixture {
                 people,
                 &CookieKey::new([7; 32]),
             ),
+            is_private_for_all: self.is_private_for_all,
         })
     }
 
@@ -226,6 +231,13 @@ impl ViewerFixture {
     pub(crate) async fn index_in(&self, team: &str, event: &Value) {
         let indexer = ChannelIndexer::new(self.archive(), None);
         assert_eq!(indexer.handle(&[delivery_in(team, event)]).await, [JobOutcome::Done]);
+    }
+
+    /// Indexes all messages.
+    pub(crate) async fn index_messages(&self) {
+        let index = SearchIndex::open(&self.folder.path().join("index.db")).await.unwrap();
+        let (changes, archive) = (self.changes(), self.archive());
+        assert!(follower::catch_up(&index, &*changes, &*archive, BATCH_SIZE, |_| true).await.unwrap());
     }
 
     /// Makes the search index unusable.

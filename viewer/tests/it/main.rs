@@ -11,6 +11,7 @@ mod fixture;
 mod hostile;
 mod long_texts;
 mod messages;
+mod private;
 mod provider;
 mod search;
 mod sign_in;

@@ -88,6 +88,7 @@ impl ArchiveSearch {
             is_ranked: false,
             with_deleted: false,
             before: None,
+            hidden: Arc::default(),
         };
         let mut channels = BTreeMap::new();
         loop {

@@ -27,6 +27,16 @@ pub const CLIENT_SECRET: &str = "ANNALIST_OIDC_CLIENT_SECRET";
 /// What a provider is asked for: who it is, and no address.
 pub const DEFAULT_SCOPE: &str = "openid profile";
 
+/// Who sees the channels that were public and are private now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ViewerPrivate {
+    /// Their members.
+    #[default]
+    Members,
+    /// Every reader.
+    All,
+}
+
 /// The settings of the viewer.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ViewerArgs {
@@ -51,6 +61,9 @@ pub struct ViewerArgs {
     /// The sign-in, and the people.
     #[command(flatten)]
     pub sign_in: SignInArgs,
+    /// Who sees the channels that were public and are private now: their members, or everyone
+    #[arg(long, env = "ANNALIST_VIEWER_PRIVATE", value_name = "WHO", value_enum, default_value_t = ViewerPrivate::Members)]
+    pub viewer_private: ViewerPrivate,
     /// The time zone of the pages
     #[command(flatten)]
     pub zone: ZoneArgs,

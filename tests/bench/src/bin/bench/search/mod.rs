@@ -191,6 +191,7 @@ fn request(query: &str, is_ranked: bool) -> anyhow::Result<SearchRequest> {
         is_ranked,
         with_deleted: false,
         before: None,
+        hidden: Arc::default(),
     })
 }
 

@@ -1,0 +1,120 @@
+//! The channels that are private now, and who is in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use rules::view::ChannelView;
+use rules::visibility::VisibilityRegister;
+use slack::ids::{ChannelId, TeamId, UserId};
+
+use super::HiddenChannels;
+use crate::channels::{ChannelList, ChannelOrder};
+use crate::find;
+use crate::joined::ChannelOfTeam;
+
+/// The channels of an archive that are private now. The archive has them because they were public.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PrivateChannels(Vec<PrivateChannel>);
+
+/// A private channel under all its ids and in all its workspaces, which readers merge.
+#[derive(Debug, PartialEq, Eq)]
+struct PrivateChannel {
+    locations: Vec<ChannelOfTeam>,
+    /// Its members, in the workspaces whose lists of them are new enough.
+    members: BTreeSet<(TeamId, UserId)>,
+}
+
+impl PrivateChannels {
+    /// Reads them from a whole archive: its newest snapshot of each channel, and what is known about who can
+    /// read it.
+    ///
+    /// # Errors
+    /// If the archive cannot be read.
+    pub async fn read(archive: &dyn Archive) -> Result<Self, ArchiveError> {
+        let teams = find::teams(archive).await?;
+        let mut registers = BTreeMap::new();
+        for team in &teams {
+            for row in query_all(archive, Query::partition(key::public_marks(team))).await? {
+                if let Ok(channel) = ChannelId::parse(&row.key.timestamp) {
+                    let location = ChannelOfTeam { team: team.clone(), channel };
+                    registers.insert(location, VisibilityRegister::from_row(Some(&row)));
+                }
+            }
+        }
+        let mut snapshots = BTreeMap::new();
+        let list = ChannelList::read(archive, &teams, ChannelOrder::Id).await?;
+        for listed in list.channels() {
+            for team in list.teams_of(&listed.location.channel) {
+                let location = ChannelOfTeam { team: team.clone(), channel: listed.location.channel.clone() };
+                let snapshot = location.snapshot(archive).await?.unwrap_or_default();
+                snapshots.insert(location, snapshot);
+            }
+        }
+        let private =
+            joined(&snapshots).into_iter().filter(|locations| is_private(locations, &snapshots, &registers));
+        Ok(Self(private.map(|locations| PrivateChannel { locations, members: BTreeSet::new() }).collect()))
+    }
+
+    /// The channels that this person is not a member of; all of them for a reader whose person is not known.
+    pub fn hidden_from(&self, person: Option<&(TeamId, UserId)>) -> HiddenChannels {
+        let is_member =
+            |channel: &&PrivateChannel| person.is_some_and(|person| channel.members.contains(person));
+        let hidden = self.0.iter().filter(|channel| !is_member(channel));
+        let locations = hidden.flat_map(|channel| &channel.locations);
+        locations.map(|ChannelOfTeam { team, channel }| (team.clone(), channel.clone())).collect()
+    }
+}
+
+/// The locations of each channel: those of one id in several workspaces, and those of the ids that a channel had
+/// one after the other, whichever of the snapshots says so.
+fn joined(snapshots: &BTreeMap<ChannelOfTeam, ChannelView>) -> Vec<Vec<ChannelOfTeam>> {
+    let mut links: BTreeMap<ChannelOfTeam, Vec<ChannelOfTeam>> = BTreeMap::new();
+    let mut of_id: BTreeMap<&ChannelId, &ChannelOfTeam> = BTreeMap::new();
+    for (location, snapshot) in snapshots {
+        let in_team = |channel| ChannelOfTeam { team: location.team.clone(), channel };
+        let other_ids = snapshot.previous_id().into_iter().chain(snapshot.next_id()).map(in_team);
+        let shared = of_id.insert(&location.channel, location).cloned();
+        links.entry(location.clone()).or_default();
+        for other in other_ids.chain(shared) {
+            links.entry(other.clone()).or_default().push(location.clone());
+            links.entry(location.clone()).or_default().push(other);
+        }
+    }
+    let mut seen = BTreeSet::new();
+    let mut groups = Vec::new();
+    for start in links.keys() {
+        let mut group = Vec::new();
+        let mut pending = vec![start];
+        while let Some(location) = pending.pop() {
+            if seen.insert(location) {
+                group.push(location.clone());
+                pending.extend(links.get(location).into_iter().flatten());
+            }
+        }
+        if !group.is_empty() {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+/// Whether a channel is private in one of its workspaces. In each, the latest evidence counts, under whichever id
+/// of the channel; without any, its snapshots.
+fn is_private(
+    locations: &[ChannelOfTeam],
+    snapshots: &BTreeMap<ChannelOfTeam, ChannelView>,
+    registers: &BTreeMap<ChannelOfTeam, VisibilityRegister>,
+) -> bool {
+    let teams: BTreeSet<&TeamId> = locations.iter().map(|location| &location.team).collect();
+    teams.into_iter().any(|team| {
+        let in_team = || locations.iter().filter(move |location| location.team == *team);
+        let known = in_team().filter_map(|location| registers.get(location).cloned());
+        let known = known.fold(VisibilityRegister::default(), VisibilityRegister::joined).is_private();
+        let mut shown = in_team().filter_map(|location| snapshots.get(location));
+        known.unwrap_or_else(|| shown.any(ChannelView::is_private))
+    })
+}
+
+#[cfg(test)]
+#[path = "private_tests.rs"]
+mod tests;

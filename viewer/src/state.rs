@@ -1,0 +1,124 @@
+//! The state that the handlers share, and the archive that each reader gets.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use jiff::tz::TimeZone;
+use ports::archive::Archive;
+use ports::clock::SharedClock;
+use ports::files::Files;
+use reader::access::{PrivateChannels, Reader, Sight, VisibleArchive};
+use slack::ids::{TeamId, UserId};
+use tokio::sync::Semaphore;
+
+use crate::access::Access;
+use crate::access::identity::Admissions;
+use crate::answer::PageError;
+use crate::gather;
+use crate::gather::pictures::EmojiBook;
+use crate::handlers::CachedValue;
+use crate::index::FreshIndex;
+use crate::login::WrongGuesses;
+use crate::pages::sidebar::ChannelMenu;
+use crate::router::{MAX_CONCURRENT_PAGES, Viewer};
+
+/// Maximum age of what is read of every channel: the menu, and which channels are private. It needs a query per
+/// channel, so the longer age applies to remote archives, which are polled less often.
+const CHANNELS_AGE: Duration = Duration::from_secs(2);
+const LONG_CHANNELS_AGE: Duration = Duration::from_secs(60);
+
+/// The state that the handlers share.
+pub(crate) struct ViewerState {
+    /// With all channels. [`ViewerState::archive_for`] is the one way to it.
+    whole: Arc<dyn Archive>,
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) index: FreshIndex,
+    pub(crate) clock: SharedClock,
+    pub(crate) zone: TimeZone,
+    pub(crate) access: Access,
+    pub(crate) admissions: Admissions,
+    pub(crate) guesses: WrongGuesses,
+    /// The menu with all channels.
+    pub(crate) menu: CachedValue<ChannelMenu>,
+    pub(crate) emoji: CachedValue<EmojiBook>,
+    private: CachedValue<PrivateChannels>,
+    is_private_for_all: bool,
+    pub(crate) page_slots: Arc<Semaphore>,
+}
+
+impl ViewerState {
+    pub(crate) fn new(viewer: Viewer) -> Self {
+        let Viewer { archive, files, index, clock, zone, access, is_private_for_all } = viewer;
+        Self {
+            index: FreshIndex::new(index, Arc::clone(&archive)),
+            admissions: Admissions::new(Arc::clone(&archive), access.people.clone()),
+            whole: archive,
+            files,
+            clock,
+            zone,
+            access,
+            guesses: WrongGuesses::default(),
+            menu: CachedValue::default(),
+            emoji: CachedValue::default(),
+            private: CachedValue::default(),
+            is_private_for_all,
+            page_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_PAGES)),
+        }
+    }
+
+    /// The archive that a reader with this sight gets.
+    pub(crate) fn archive_for(&self, sight: &Sight) -> Arc<dyn Archive> {
+        Arc::new(VisibleArchive::new(Arc::clone(&self.whole), sight.clone()))
+    }
+
+    /// What a person sees who is no operator; or a reader whose person is not known.
+    pub(crate) async fn sight(&self, person: Option<&(TeamId, UserId)>) -> Result<Sight, PageError> {
+        if self.is_private_for_all {
+            return Ok(Sight::Everything);
+        }
+        let read = async || PrivateChannels::read(&*self.whole).await;
+        let private = self.private.or_read(self.channels_age(), read).await?;
+        Ok(Sight::Without(Arc::new(private.hidden_from(person))))
+    }
+
+    /// The menu with all channels, which the caller restricts to what its reader sees.
+    pub(crate) async fn whole_menu(&self) -> Result<Arc<ChannelMenu>, PageError> {
+        let read = async || gather::menu::read(&*self.whole, self.clock.now()).await;
+        self.menu.or_read(self.channels_age(), read).await
+    }
+
+    fn channels_age(&self) -> Duration {
+        self.index.poll_interval().clamp(CHANNELS_AGE, LONG_CHANNELS_AGE)
+    }
+}
+
+/// A request: who makes it, the archive that they get, and the state that the handlers share.
+pub(crate) struct Visit {
+    pub(crate) reader: Reader,
+    pub(crate) archive: Arc<dyn Archive>,
+    state: Arc<ViewerState>,
+}
+
+impl Deref for Visit {
+    type Target = ViewerState;
+
+    fn deref(&self) -> &ViewerState {
+        &self.state
+    }
+}
+
+impl FromRequestParts<Arc<ViewerState>> for Visit {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ViewerState>) -> Result<Self, Response> {
+        let Some(reader) = parts.extensions.get::<Reader>().cloned() else {
+            // An address that is open to everyone, such as that of an unknown asset.
+            return Err(PageError::missing("There is no such page.").into_response());
+        };
+        Ok(Self { archive: state.archive_for(&reader.sight), reader, state: Arc::clone(state) })
+    }
+}
