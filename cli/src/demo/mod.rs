@@ -39,6 +39,7 @@ use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
+use process::config::slack::MembersToList;
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use secrecy::SecretString;
 use slack_api::{BotToken, Tokens, WebApi};
@@ -129,6 +130,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let work = WorkSettings {
         web: Arc::clone(&api),
         join: true,
+        members: MembersToList::Off,
         existence,
         downloads,
         backfill,
