@@ -3,7 +3,7 @@ use crate::fixture::{CliFixture, output};
 use crate::operate::erase::{self, EraseArgs};
 
 #[derive(clap::Parser)]
-struct Parsed {
+struct ParsedHoldCommand {
     #[command(subcommand)]
     command: HoldCommand,
 }
@@ -11,7 +11,7 @@ struct Parsed {
 async fn run_hold(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
     let json: &[&str] = &["--json", "--data", "unused"];
     let arguments = [&["annalist"], arguments, json].concat();
-    let Parsed { command } = clap::Parser::try_parse_from(arguments)?;
+    let ParsedHoldCommand { command } = clap::Parser::try_parse_from(arguments)?;
     let printed = output(async |out| run(&fixture.backend, fixture.clock(), &command, out).await).await?;
     Ok(printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
@@ -61,7 +61,7 @@ async fn a_wrong_hold_is_refused_and_nothing_is_stored() {
     assert!(run_hold(&fixture, &turned).await.unwrap_err().is::<UsageError>());
     for (unknown, expected) in [
         (&["set", "--channel", "C9", "--reason", "x"][..], "no channel C9"),
-        (&["set", "--user", "@nobody", "--reason", "x"], "nobody"),
+        (&["set", "--user", "@nemo", "--reason", "x"], "nemo"),
         (&["release", "12345678", "--reason", "x"], "there is no hold 12345678"),
     ] {
         let error = run_hold(&fixture, unknown).await.unwrap_err().to_string();

@@ -7,14 +7,15 @@ use super::*;
 use crate::fixture::{CliFixture, output};
 
 #[derive(clap::Parser)]
-struct Parsed {
+struct ParsedOptOutCommand {
     #[command(subcommand)]
     command: OptOutCommand,
 }
 
 async fn opt_out(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
     let json: &[&str] = &["--json", "--data", "unused"];
-    let Parsed { command } = clap::Parser::try_parse_from([&["annalist"], arguments, json].concat())?;
+    let ParsedOptOutCommand { command } =
+        clap::Parser::try_parse_from([&["annalist"], arguments, json].concat())?;
     let printed = output(async |out| run(&fixture.backend, fixture.clock(), &command, out).await).await?;
     Ok(printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
@@ -60,7 +61,7 @@ async fn only_who_is_known_can_opt_out_and_only_who_is_out_can_return() {
     fixture.post("T1", "C1", "1795178000.000100", "before").await;
     for (wrong, expected) in [
         (&["add", "--channel", "C9"][..], "no channel C9"),
-        (&["add", "--user", "@nobody"], "nobody"),
+        (&["add", "--user", "@nemo"], "nemo"),
         (&["remove", "--user", "U1"], "U1 of T1 has not opted out"),
     ] {
         let error = opt_out(&fixture, wrong).await.unwrap_err().to_string();

@@ -215,7 +215,7 @@ async fn set(
                 out,
                 "{what} of {}: messages are kept {kept}. The next night removes {}.",
                 rule.team,
-                shown.words()
+                words(&shown.counts)
             )?;
         }
     }
@@ -318,7 +318,7 @@ async fn run_now(
                 shown.print_json(out)?;
             } else if expired.counts.messages + expired.counts.revisions + expired.counts.held > 0 {
                 let name = plain::channel_label(names.name(&expired.channel), &expired.channel, 80);
-                writeln!(out, "{name}: {}", shown.words())?;
+                writeln!(out, "{name}: {}", words(&shown.counts))?;
             }
         }
     }
@@ -377,10 +377,6 @@ impl ShownCounts<'_> {
             "messages": messages, "revisions": revisions, "files": files, "bytes": bytes, "held": held,
             "until": until });
         Ok(plain::json_line(out, &line)?)
-    }
-
-    fn words(&self) -> String {
-        words(&self.counts)
     }
 }
 

@@ -9,14 +9,15 @@ const YOUNG: &str = "1795000000.000100";
 const OLD: &str = "1780000000.000100";
 
 #[derive(clap::Parser)]
-struct Parsed {
+struct ParsedRetainCommand {
     #[command(subcommand)]
     command: RetainCommand,
 }
 
 async fn retain(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
     let json: &[&str] = &["--json", "--data", "unused"];
-    let Parsed { command } = clap::Parser::try_parse_from([&["annalist"], arguments, json].concat())?;
+    let ParsedRetainCommand { command } =
+        clap::Parser::try_parse_from([&["annalist"], arguments, json].concat())?;
     let clock: SharedClock = fixture.ports.clock.clone();
     let printed = output(async |out| run(&fixture.backend, &clock, &command, out).await).await?;
     Ok(printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect())

@@ -12,8 +12,8 @@ use super::reader::ReaderPool;
 use super::writer::{Transaction, WriteError, WriterThread};
 use ports::archive::erasure::author;
 use ports::archive::{
-    Admission, Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query,
-    Update, WriteOutcome,
+    Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
+    WriteAdmission, WriteOutcome,
 };
 
 /// The archive in an open data folder.
@@ -238,8 +238,8 @@ fn merge(
     let stored = read_item(connection, &update.key)?;
     let facts = erasures.current_facts(transaction)?;
     match facts.admit(update, stored.as_ref().map(|(_, item)| item)) {
-        Admission::Write => {}
-        Admission::Refuse { mark, is_stored } => {
+        WriteAdmission::Write => {}
+        WriteAdmission::Refuse { mark, is_stored } => {
             if is_stored {
                 put_mark(transaction, &mark, stored)?;
             }

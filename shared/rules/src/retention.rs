@@ -150,7 +150,7 @@ impl FromIterator<RetentionRule> for RetentionRules {
     }
 }
 
-/// The time before which messages have expired: midnight UTC, so many days before this day.
+/// The time before which messages have expired: midnight UTC, this number of days before this day.
 #[must_use]
 pub fn expires_before(days: u32, now: TimestampMs) -> Ts {
     let today = Timestamp::from_millisecond(now.0).unwrap_or_default().to_zoned(TimeZone::UTC).date();

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ports::archive::{Cover, Item, ItemKey, Query, key, query_all};
+use ports::archive::{FactCover, Item, ItemKey, Query, key, query_all};
 use rules::file::row::{self, MAX_SHARES};
 use slack::ids::{FileId, TeamId};
 
@@ -88,7 +88,7 @@ impl Eraser<'_> {
             let messages = self.archive.get_all(keys_of_page).await?;
             let is_gone = |message: &Item| {
                 let cover = self.covered.cover_row(message);
-                message.is_erased() || cover == Cover::Erased || cover == Cover::Expired
+                message.is_erased() || cover == FactCover::Erased || cover == FactCover::Expired
             };
             // A missing message may still arrive.
             let gone = messages.iter().map(|message| message.as_ref().is_some_and(is_gone));

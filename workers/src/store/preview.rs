@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ports::archive::{
-    Admission, Archive, ArchiveError, Attributes, ErasureFacts, Item, ItemKey, Page, Query, Update,
+    Archive, ArchiveError, Attributes, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteAdmission,
     WriteOutcome, erasure,
 };
 use slack::ids::TeamId;
@@ -45,7 +45,7 @@ impl Archive for PreviewArchive {
         let outcome = |(update, stored): (&&Update, Option<Item>)| {
             let admissions = erasures.iter().map(|facts| facts.admit(update, stored.as_ref()));
             for admission in admissions {
-                if let Admission::Refuse { mark, .. } = admission {
+                if let WriteAdmission::Refuse { mark, .. } = admission {
                     return Ok(WriteOutcome::Rejected(mark));
                 }
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::{
-    Archive, ArchiveError, Cover, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteOutcome, erasure,
+    Archive, ArchiveError, ErasureFacts, FactCover, Item, ItemKey, Page, Query, Update, WriteOutcome, erasure,
 };
 use ports::clock::{SharedClock, TimestampMs};
 use slack::ids::TeamId;
@@ -70,7 +70,7 @@ impl BoundArchive {
 
     /// Removes what an update wrote before this process learned of the facts that cover it.
     async fn take_back(&self, update: &Update, facts: &ErasureFacts) -> BoundWriteResult {
-        if facts.cover_update(update) == Cover::Erased {
+        if facts.cover_update(update) == FactCover::Erased {
             self.inner.erase(&update.key).await?;
         } else {
             self.inner.expire_item(&update.key, facts).await?;

@@ -8,7 +8,9 @@ use super::name::{STAMP, to_stored};
 use super::stored::{StoredRow, primary_key, stamp_of};
 use super::value;
 use ports::archive::item::ERASED;
-use ports::archive::{Admission, Archive, ArchiveError, ErasureFacts, Item, ItemKey, Update, WriteOutcome};
+use ports::archive::{
+    Archive, ArchiveError, ErasureFacts, Item, ItemKey, Update, WriteAdmission, WriteOutcome,
+};
 
 impl DynamoArchive {
     pub(super) async fn erase_item(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
@@ -44,8 +46,8 @@ impl DynamoArchive {
     ) -> Result<WriteOutcome, ArchiveError> {
         let stored = self.get(&update.key).await?;
         match facts.admit(update, stored.as_ref()) {
-            Admission::Write => self.write_one(update).await,
-            Admission::Refuse { mark, is_stored } => {
+            WriteAdmission::Write => self.write_one(update).await,
+            WriteAdmission::Refuse { mark, is_stored } => {
                 if is_stored {
                     self.put_mark(&mark, &self.stamps.next()).await?;
                 }

@@ -12,7 +12,7 @@ pub mod update;
 
 use async_trait::async_trait;
 
-pub use erasure::{Admission, Cover, ErasureFact, ErasureFacts, ErasureScope};
+pub use erasure::{ErasureFact, ErasureFacts, ErasureScope, FactCover, WriteAdmission};
 pub use item::{Attributes, Item, text_attributes};
 pub use key::ItemKey;
 pub use settled::ArchiveExt;

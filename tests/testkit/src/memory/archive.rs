@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use ports::archive::rows;
 use ports::archive::{
-    Admission, Archive, ArchiveError, Attributes, ErasureFacts, Item, ItemKey, MAX_ITEM_BYTES, Page,
-    Partition, Query, Update, WriteOutcome,
+    Archive, ArchiveError, Attributes, ErasureFacts, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query,
+    Update, WriteAdmission, WriteOutcome,
 };
 use ports::changes::{ChangeBatch, ChangeCursor, Changes, is_followed};
 use serde_json::Value;
@@ -99,7 +99,8 @@ impl MemoryArchive {
     fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let mut contents = self.lock();
         let stored = contents.item(&update.key);
-        if let Admission::Refuse { mark, is_stored } = contents.erasures().admit(update, stored.as_ref()) {
+        if let WriteAdmission::Refuse { mark, is_stored } = contents.erasures().admit(update, stored.as_ref())
+        {
             if is_stored {
                 contents.put_mark(mark.clone());
             }

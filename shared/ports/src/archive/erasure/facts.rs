@@ -17,7 +17,7 @@ use slack::ids::{ChannelId, TeamId, Ts};
 
 /// What facts say about a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cover {
+pub enum FactCover {
     /// No fact covers it.
     None,
     /// Its author had opted out: only its place in its thread is stored.
@@ -30,7 +30,7 @@ pub enum Cover {
 
 /// What a backend does with an update.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Admission {
+pub enum WriteAdmission {
     /// It applies the update.
     Write,
     /// It rejects the update, with this item.
@@ -137,60 +137,60 @@ impl ErasureFacts {
     /// A refused update leaves a stored item with covered content as it is, because the process that wrote the
     /// fact erases it and needs it to find related rows; but a message that is withheld loses its content at once.
     /// An item that a hold keeps accepts every update, even of another author.
-    pub fn admit(&self, update: &Update, stored: Option<&Item>) -> Admission {
+    pub fn admit(&self, update: &Update, stored: Option<&Item>) -> WriteAdmission {
         let cover = self.cover_update(update);
         let (mark, is_stored) = match cover {
-            Cover::None => return Admission::Write,
-            Cover::Erased => {
+            FactCover::None => return WriteAdmission::Write,
+            FactCover::Erased => {
                 (Item::erased(update.key.clone()), stored.is_none_or(|item| !self.covers_row(item)))
             }
-            Cover::Expired => match stored {
-                Some(item) if !item.is_erased() && self.cover_row(item) == Cover::None => {
-                    return Admission::Write;
+            FactCover::Expired => match stored {
+                Some(item) if !item.is_erased() && self.cover_row(item) == FactCover::None => {
+                    return WriteAdmission::Write;
                 }
                 Some(_) => (Item::expired(update.key.clone()), false),
                 None => (Item::expired(update.key.clone()), true),
             },
-            Cover::Withheld => (
+            FactCover::Withheld => (
                 withheld(update, stored),
                 !self.is_channel_out(&update.key) && stored.is_none_or(|item| !item.is_erased()),
             ),
         };
-        Admission::Refuse { mark, is_stored }
+        WriteAdmission::Refuse { mark, is_stored }
     }
 
     /// Whether an update would restore content that a fact covers.
     pub fn covers(&self, update: &Update) -> bool {
-        self.cover_update(update) != Cover::None
+        self.cover_update(update) != FactCover::None
     }
 
     /// Whether a stored row must be erased. False for a row that is already erased.
     pub fn covers_row(&self, item: &Item) -> bool {
-        self.cover_row(item) != Cover::None
+        self.cover_row(item) != FactCover::None
     }
 
     /// Whether a row with content of this author, or without an author, must be erased.
     pub fn covers_content(&self, key: &ItemKey, author: Option<&str>) -> bool {
-        self.cover(key, author) != Cover::None
+        self.cover(key, author) != FactCover::None
     }
 
     /// What the facts say about the content that an update writes.
-    pub fn cover_update(&self, update: &Update) -> Cover {
-        if self.is_empty() { Cover::None } else { self.cover(&update.key, author(update)) }
+    pub fn cover_update(&self, update: &Update) -> FactCover {
+        if self.is_empty() { FactCover::None } else { self.cover(&update.key, author(update)) }
     }
 
-    /// What the facts say about the content of a stored row; [`Cover::None`] for a row that is erased.
-    pub fn cover_row(&self, item: &Item) -> Cover {
-        if item.is_erased() { Cover::None } else { self.cover(&item.key, row_author(item)) }
+    /// What the facts say about the content of a stored row; [`FactCover::None`] for a row that is erased.
+    pub fn cover_row(&self, item: &Item) -> FactCover {
+        if item.is_erased() { FactCover::None } else { self.cover(&item.key, row_author(item)) }
     }
 
     /// What the facts say about content of this author, or without an author.
-    pub fn cover(&self, key: &ItemKey, author: Option<&str>) -> Cover {
+    pub fn cover(&self, key: &ItemKey, author: Option<&str>) -> FactCover {
         if self.is_empty() {
-            return Cover::None;
+            return FactCover::None;
         }
-        let Some((kind, ids)) = rows::covered(key) else { return Cover::None };
-        let Some(facts) = self.teams.get(ids.team) else { return Cover::None };
+        let Some((kind, ids)) = rows::covered(key) else { return FactCover::None };
+        let Some(facts) = self.teams.get(ids.team) else { return FactCover::None };
         let until = || facts.channels.get(ids.channel);
         let is_erased = match kind.erased {
             ErasedWith::Message => return facts.cover_message(ids.channel, ids.ts, author),
@@ -201,13 +201,13 @@ impl ErasureFacts {
             ErasedWith::BotUser => author.is_some_and(|user| facts.users.contains_key(user)),
             ErasedWith::Eraser(_) | ErasedWith::Nothing => false,
         };
-        if is_erased { Cover::Erased } else { Cover::None }
+        if is_erased { FactCover::Erased } else { FactCover::None }
     }
 
     /// Whether an item has expired, or the place that is left of it.
     pub fn expires(&self, item: &Item) -> bool {
         let is_left = !item.is_erased() || item.has_flag(WITHHELD);
-        is_left && self.cover(&item.key, row_author(item)) == Cover::Expired
+        is_left && self.cover(&item.key, row_author(item)) == FactCover::Expired
     }
 
     /// The first hold that keeps a row.
@@ -237,21 +237,21 @@ impl ErasureFacts {
 }
 
 impl TeamFacts {
-    fn cover_message(&self, channel: &str, ts: &str, author: Option<&str>) -> Cover {
+    fn cover_message(&self, channel: &str, ts: &str, author: Option<&str>) -> FactCover {
         let is_erased = is_before(ts, self.channels.get(channel))
             || self.messages.get(channel).is_some_and(|erased| erased.contains(ts))
             || is_before(ts, author.and_then(|author| self.users.get(author)));
         if is_erased {
-            return Cover::Erased;
+            return FactCover::Erased;
         }
         let is_held = || self.holds.iter().any(|hold| hold.keeps(channel, ts, author));
         if is_before(ts, self.expired_until(channel).as_ref()) && !is_held() {
-            return Cover::Expired;
+            return FactCover::Expired;
         }
         if self.is_out(channel, ts) || author.is_some_and(|author| self.is_out(author, ts)) {
-            return Cover::Withheld;
+            return FactCover::Withheld;
         }
-        Cover::None
+        FactCover::None
     }
 
     /// The end of what has expired in a channel: its own fact replaces that of every channel.

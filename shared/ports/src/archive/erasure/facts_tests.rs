@@ -28,7 +28,7 @@ fn at(second: i64) -> Ts {
     Ts::parse(&format!("{second}.000000")).unwrap()
 }
 
-/// A fact of any kind, as somebody would state it.
+/// A fact of any kind, as a person would state it.
 #[derive(Debug, Clone)]
 enum Stated {
     Erased(ErasureScope, i64),
@@ -73,14 +73,14 @@ impl Stated {
 }
 
 /// Reads the whole list for each question.
-fn naive(stated: &[Stated], channel: &str, second: i64, author: Option<&str>) -> Cover {
+fn naive(stated: &[Stated], channel: &str, second: i64, author: Option<&str>) -> FactCover {
     let of = |scope: &ErasureScope, until: i64| match scope {
         ErasureScope::User(user) => author == Some(user.as_str()) && second < until,
         ErasureScope::Channel(id) => id.as_str() == channel && second < until,
         ErasureScope::Message(id, ts) => id.as_str() == channel && *ts == at(second),
     };
     if stated.iter().any(|fact| matches!(fact, Stated::Erased(scope, until) if of(scope, *until))) {
-        return Cover::Erased;
+        return FactCover::Erased;
     }
     let until = |scope: Option<&str>| {
         let of_scope = stated.iter().filter_map(|fact| {
@@ -99,7 +99,7 @@ fn naive(stated: &[Stated], channel: &str, second: i64, author: Option<&str>) ->
             && scope.to.as_ref().is_none_or(|to| at(second) < *to)
     });
     if until(Some(channel)).or(until(None)).is_some_and(|until| second < until) && !is_held {
-        return Cover::Expired;
+        return FactCover::Expired;
     }
     let is_out = |id: &str| {
         let mut last = (i64::MIN, false);
@@ -117,7 +117,7 @@ fn naive(stated: &[Stated], channel: &str, second: i64, author: Option<&str>) ->
         }
         last.1
     };
-    if is_out(channel) || author.is_some_and(is_out) { Cover::Withheld } else { Cover::None }
+    if is_out(channel) || author.is_some_and(is_out) { FactCover::Withheld } else { FactCover::None }
 }
 
 fn stated() -> impl Strategy<Value = Stated> {
@@ -198,20 +198,20 @@ fn facts_of_retention_cover_only_what_is_erased_with_a_message() {
     let facts =
         stored(&[Stated::Expired(None, 100), Stated::OptedOut(OptOutScope::User(person("U1")), 200, true)]);
     for (item_id, timestamp, cover) in [
-        ("message#T1#C1", "99.000000", Cover::Expired),
-        ("message#T1#C1", "100.000000", Cover::None),
-        ("message#T1#C1", "201.000000", Cover::Withheld),
-        ("message#T2#C1", "99.000000", Cover::None),
-        ("revision#T1#C1#99.000000", "000000000300.000000#abc", Cover::Expired),
-        ("revision#T1#C1#201.000000", "000000000300.000000#abc", Cover::Withheld),
-        ("question#T1", "C1#99.000000", Cover::Expired),
-        ("answer#T1", "C1#99.000000", Cover::Expired),
-        ("responded#T1", "C1#99.000000", Cover::Expired),
-        ("botmessage#T1", "C1#99.000000", Cover::Expired),
-        ("channel#T1#C1", "99.000000", Cover::None),
-        ("members#T1#C1", "1970-01-01", Cover::None),
-        ("user#T1", "U1", Cover::None),
-        ("file#T1", "F1", Cover::None),
+        ("message#T1#C1", "99.000000", FactCover::Expired),
+        ("message#T1#C1", "100.000000", FactCover::None),
+        ("message#T1#C1", "201.000000", FactCover::Withheld),
+        ("message#T2#C1", "99.000000", FactCover::None),
+        ("revision#T1#C1#99.000000", "000000000300.000000#abc", FactCover::Expired),
+        ("revision#T1#C1#201.000000", "000000000300.000000#abc", FactCover::Withheld),
+        ("question#T1", "C1#99.000000", FactCover::Expired),
+        ("answer#T1", "C1#99.000000", FactCover::Expired),
+        ("responded#T1", "C1#99.000000", FactCover::Expired),
+        ("botmessage#T1", "C1#99.000000", FactCover::Expired),
+        ("channel#T1#C1", "99.000000", FactCover::None),
+        ("members#T1#C1", "1970-01-01", FactCover::None),
+        ("user#T1", "U1", FactCover::None),
+        ("file#T1", "F1", FactCover::None),
     ] {
         assert_eq!(
             facts.cover(&ItemKey::new(item_id, timestamp), Some("U1")),
@@ -237,14 +237,14 @@ fn rows_with_hostile_content_are_no_facts_or_narrow_no_hold() {
         }
     }
     let key = ItemKey::new("message#T1#C1", "1.000000");
-    assert_eq!(facts.cover(&key, Some("U1")), Cover::None);
+    assert_eq!(facts.cover(&key, Some("U1")), FactCover::None);
     // Its bounds cannot be read, so that it keeps everything.
     let attributes =
         json!({ "at": at(5).padded(), "from": 7, "user_id": [], "channel_id": null, "released": 1 });
     let Value::Object(attributes) = attributes else { panic!("no object") };
     facts.insert_row(&Item { key: ItemKey::new("erased#T1", "hold#2"), attributes });
     facts.insert_expiry(&ExpiryFact { team: team(), channel: None, until: at(100), done: None });
-    assert_eq!(facts.cover(&key, Some("U1")), Cover::None);
+    assert_eq!(facts.cover(&key, Some("U1")), FactCover::None);
 }
 
 #[test]
@@ -257,9 +257,9 @@ fn a_message_that_a_hold_keeps_accepts_the_updates_of_others() {
         key: key.clone(),
         attributes: [("user".to_owned(), author.into())].into_iter().collect(),
     };
-    assert_eq!(facts.admit(&reaction, Some(&row("U1"))), Admission::Write);
+    assert_eq!(facts.admit(&reaction, Some(&row("U1"))), WriteAdmission::Write);
     let mark = Item::expired(key.clone());
-    let refused = |is_stored| Admission::Refuse { mark: mark.clone(), is_stored };
+    let refused = |is_stored| WriteAdmission::Refuse { mark: mark.clone(), is_stored };
     assert_eq!(facts.admit(&reaction, Some(&row("U2"))), refused(false));
     assert_eq!(facts.admit(&reaction, Some(&Item::erased(key.clone()))), refused(false));
     assert_eq!(facts.admit(&reaction, None), refused(true));

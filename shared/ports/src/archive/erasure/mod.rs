@@ -38,7 +38,7 @@ use super::update::{Guard, Update};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 pub use expiry::ExpiryFact;
-pub use facts::{Admission, Cover, ErasureFacts};
+pub use facts::{ErasureFacts, FactCover, WriteAdmission};
 pub use hold::{HoldFact, HoldRelease, HoldScope};
 pub use opt_out::{OptOutFact, OptOutScope};
 
