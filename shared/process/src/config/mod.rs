@@ -12,14 +12,10 @@ pub mod nightly;
 pub mod publish;
 pub mod secrets;
 mod settings_file;
-#[cfg(feature = "web")]
 pub mod setup;
 mod signing;
-#[cfg(feature = "web")]
 pub mod slack;
-#[cfg(feature = "web")]
 pub mod socket;
-#[cfg(feature = "web")]
 mod tokens;
 pub mod viewer;
 pub mod zone;
@@ -237,7 +233,6 @@ pub enum ConfigError {
     )]
     NoModel,
     /// The address of a processor cannot be used.
-    #[cfg(feature = "web")]
     #[error("{variable} cannot be used: {why}")]
     ProcessorUrl {
         /// The variable that sets it.
@@ -246,7 +241,6 @@ pub enum ConfigError {
         why: processor::InvalidUrl,
     },
     /// The command cannot be run.
-    #[cfg(feature = "web")]
     #[error("ANNALIST_PROCESSOR_CMD (--processor-cmd) cannot be used: {0}")]
     ProcessorCommand(processor::command::InvalidCommand),
     /// A Lambda function cannot run a command.
