@@ -12,8 +12,8 @@ use fleet::environment::{Environment, WorkSettings};
 use ports::clock::SystemClock;
 use ports::workers::{DIRECTORY, WORKERS};
 use process::config::backend::{Backend, BackendArgs};
-use process::config::slack::MembersToList;
 use slack_api::{ApiUrl, Tokens, WebApi};
+use workers::directory::MembersToList;
 use workers::file_downloader;
 
 #[tokio::test]

@@ -39,7 +39,6 @@ use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
-use process::config::slack::MembersToList;
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use secrecy::SecretString;
 use slack_api::{BotToken, Tokens, WebApi};
@@ -48,6 +47,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use workers::directory::DirectorySync;
+use workers::directory::MembersToList;
 use workers::file_downloader;
 use workers::historian::BackfillMode;
 

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::bail;
+use fleet::args::DirectoryArgs;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::slack::{DirectoryArgs, SlackArgs};
+use process::config::slack::SlackArgs;
 use slack_api::WebApi;
 use tokio::sync::mpsc;
 use workers::directory::joins::{self, RetryLimit};

@@ -228,6 +228,10 @@ impl Archive for VisibleArchive {
         refused()
     }
 
+    async fn expire(&self, _: &ItemKey) -> Result<bool, ArchiveError> {
+        refused()
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         refused()
     }

@@ -250,6 +250,10 @@ impl Archive for ReadWhole {
         self.archive.erase(key).await
     }
 
+    async fn expire(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
+        self.archive.expire(key).await
+    }
+
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.archive.ready().await
     }

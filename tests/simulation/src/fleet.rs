@@ -19,7 +19,7 @@ use slack_api::{ApiUrl, BotToken, Tokens, WebApi};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use workers::admission::{self, ExistenceCheck};
-use workers::directory::Joiner;
+use workers::directory::{Joiner, MembersToList};
 use workers::file_downloader;
 use workers::historian::BackfillMode;
 use workers::runtime::{self, Ports, RuntimeSettings};
@@ -145,6 +145,7 @@ impl SimulationState {
             claims,
             check,
             joining: Some(Joiner::new()),
+            members: MembersToList::All,
             instance: life.name.clone(),
             downloads: downloads(),
             backfill,

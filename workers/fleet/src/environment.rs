@@ -10,19 +10,22 @@ use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::files::Files;
 use process::config::backend::Backend;
-use process::config::slack::{self, DirectoryArgs, MembersToList, SlackArgs};
+use process::config::slack::{self, SlackArgs};
 use process::config::{ConfigError, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
 use workers::admission::{self, ExistenceCheck};
 use workers::claims::Claimant;
+use workers::directory::MembersToList;
 use workers::directory::{DirectorySync, JoinRequests, Joiner};
 use workers::file_downloader;
 use workers::historian::BackfillMode;
 use workers::responder::HelpProcessor;
 use workers::runtime::{Ports, RuntimeSettings};
 
-use crate::args::{ExistenceArgs, FileArgs, HistorianArgs, ResponderArgs, ResponderSettings, WaitArgs};
+use crate::args::{
+    DirectoryArgs, ExistenceArgs, FileArgs, HistorianArgs, ResponderArgs, ResponderSettings, WaitArgs,
+};
 
 /// If no prompt can reset rows, the periodic sweep only removes old ones: on AWS, each sweep reads every
 /// question, which costs money.

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use ports::archive::{
     ArchiveError, ArchiveExt, Guard, ItemKey, Query, Update, WriteOutcome, key, query_all, text_attributes,
 };
-use process::config::slack::MembersToList;
 use reader::joined::ChannelOfTeam;
 use reader::memberships;
 use rules::membership::{ChannelMembers, head_key, old_chunks, relisted};
@@ -23,6 +22,33 @@ use super::daily::{DAY_MICROS, channels_per_sync, is_about_channel};
 use super::listing::Listing;
 use super::sync::{MISSING_SCOPE, write};
 use super::{DirectorySync, SyncError, SyncReport};
+
+/// The channels whose members are listed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MembersToList {
+    /// All channels.
+    #[default]
+    All,
+    /// Channels that are private now.
+    Private,
+    /// No channel.
+    Off,
+}
+
+impl MembersToList {
+    /// Every value.
+    pub const EVERY: [Self; 3] = [Self::All, Self::Private, Self::Off];
+
+    /// The value of the setting.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Private => "private",
+            Self::Off => "off",
+        }
+    }
+}
 
 /// Maximum number of private channels in one sync: at 60 calls a minute they take ten minutes. If there are more,
 /// each sync lists a part of them.

@@ -29,11 +29,11 @@ use std::sync::Arc;
 
 use ports::archive::Archive;
 use ports::queue::Queue;
-use process::config::slack::MembersToList;
 use rules::channel::index;
 use slack_api::WebApi;
 
 pub use joiner::{JoinRequests, Joiner};
+pub use members::MembersToList;
 pub use report::{SyncError, SyncReport};
 
 pub(crate) use listing::Listing;

@@ -1,6 +1,7 @@
 //! The flags of the workers, each also an environment variable, and the workers' settings made from them.
 
 mod backfill;
+mod directory;
 mod existence;
 mod files;
 mod responder;
@@ -8,6 +9,7 @@ mod responder;
 use std::time::Duration;
 
 pub use backfill::HistorianArgs;
+pub use directory::DirectoryArgs;
 pub use existence::ExistenceArgs;
 pub use files::{ClaimArgs, FileArgs};
 pub use responder::{ResponderArgs, ResponderMode, ResponderSettings};

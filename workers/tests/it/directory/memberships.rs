@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use ports::archive::{ArchiveExt, key};
-use process::config::slack::MembersToList;
 use reader::joined::ChannelOfTeam;
 use reader::memberships;
 use rules::visibility::VisibilityEvidence;
 use serde_json::{Value, json};
 use slack::ids::Ts;
 use testkit::fake_slack::{FakeWorkspace, START_S, SlackAnswer, channel, refusal};
+use workers::directory::MembersToList;
 
 use super::fixture::{DirectoryFixture, TOKEN, id, team, ts};
 
