@@ -13,6 +13,7 @@
 //! * [`waiting`]: jobs that wait for a token, a scope or Slack.
 //! * [`files`]: the state of files, in words; [`numbers`]: numbers as people read them.
 //! * [`access`]: who reads, and the archive without the channels that they do not see.
+//! * [`memberships`]: the members of channels.
 //! * [`joined`]: a channel with several ids or in several workspaces, read as one.
 
 pub mod access;
@@ -30,6 +31,7 @@ mod fixture;
 pub mod gaps;
 pub mod history;
 pub mod joined;
+pub mod memberships;
 pub mod names;
 pub mod numbers;
 pub mod permalink;

@@ -12,6 +12,7 @@ use process::config::backend::{Backend, BackendArgs};
 use process::config::backfill::HistorianArgs;
 use process::config::existence::ExistenceArgs;
 use process::config::responder::ResponderSettings;
+use process::config::slack::MembersToList;
 use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::file_downloader;
 
@@ -23,6 +24,7 @@ async fn every_row_builds_the_worker_with_its_name_and_queue() {
     let settings = WorkSettings {
         web: Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty())),
         join: true,
+        members: MembersToList::All,
         existence: ExistenceArgs::default(),
         downloads: file_downloader::DownloadSettings::default(),
         backfill: HistorianArgs::default(),

@@ -80,7 +80,7 @@ impl ViewerState {
         if self.is_private_for_all {
             return Ok(Sight::Everything);
         }
-        let read = async || PrivateChannels::read(&*self.whole).await;
+        let read = async || PrivateChannels::read(&*self.whole, self.clock.now()).await;
         let private = self.private.or_read(self.channels_age(), read).await?;
         Ok(Sight::Without(Arc::new(private.hidden_from(person))))
     }

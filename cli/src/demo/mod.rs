@@ -37,6 +37,7 @@ use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::backfill::{BackfillMode, HistorianArgs};
 use process::config::existence::ExistenceArgs;
 use process::config::responder::{ResponderMode, ResponderSettings};
+use process::config::slack::MembersToList;
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use process::config::{IndexArgs, WaitArgs};
 use secrecy::SecretString;
@@ -127,6 +128,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let work = WorkSettings {
         web: Arc::clone(&api),
         join: true,
+        members: MembersToList::Off,
         existence,
         downloads,
         backfill,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::slack::{JoinArgs, SlackArgs};
+use process::config::slack::{DirectoryArgs, SlackArgs};
 use slack_api::WebApi;
 use tokio::sync::mpsc;
 use workers::directory::joins::{self, RetryLimit};
@@ -28,7 +28,7 @@ pub(crate) struct SyncArgs {
     #[command(flatten)]
     pub(crate) slack: SlackArgs,
     #[command(flatten)]
-    join: JoinArgs,
+    directory: DirectoryArgs,
 }
 
 /// Syncs every workspace that has a token and prints the results.
@@ -41,7 +41,8 @@ pub(crate) async fn run(
     if !api.has_tokens() {
         bail!("{NO_TOKEN}");
     }
-    let sync = DirectorySync::new(Arc::clone(&api), backend.archive(), backend.queue());
+    let sync = DirectorySync::new(Arc::clone(&api), backend.archive(), backend.queue())
+        .with_listed_members(args.directory.members);
     let mut reports = Vec::new();
     for team in api.teams().await? {
         let report = sync.sync(&team).await;
@@ -51,7 +52,7 @@ pub(crate) async fn run(
     }
     let to_join: usize = reports.iter().map(|report| report.to_join.len()).sum();
     let public_channels = plain::counted(to_join, "public channel", "public channels");
-    if to_join > 0 && args.join.no_join {
+    if to_join > 0 && args.directory.no_join {
         writeln!(
             out,
             "The app is not in {public_channels}: messages there do not arrive. Invite it, or leave \
@@ -75,7 +76,8 @@ pub(crate) async fn run(
 fn print_report(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> {
     let SyncReport { team, team_name, channels, people, emoji, user_groups, bookmarks, .. } = report;
     let name = team_name.as_ref().map(|name| format!(" ({})", plain::line(name))).unwrap_or_default();
-    let changed = channels.changed + people.changed + emoji.changed + user_groups.changed + bookmarks.changed;
+    let changed = [channels, people, emoji, user_groups, bookmarks];
+    let changed: usize = changed.iter().map(|counts| counts.changed).sum();
     if let Some(failure) = &report.failure {
         writeln!(out, "{team}{name}: failed: {}", plain::line(&failure.to_string()))?;
         return Ok(());
@@ -96,6 +98,10 @@ fn print_report(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> 
         write!(out, "; {} passed over, the first because: {}", report.skipped(), plain::line(&why))?;
     }
     writeln!(out)?;
+    if report.unlisted_private > 0 {
+        let channels = plain::counted(report.unlisted_private, "private channel", "private channels");
+        writeln!(out, "  Slack does not list the members of {channels}: invite the app to them.")?;
+    }
     if !report.missing_scopes.is_empty() {
         let scopes: Vec<&str> = report.missing_scopes.iter().map(String::as_str).collect();
         writeln!(
@@ -176,7 +182,7 @@ mod tests {
         let args = SyncArgs {
             backend: fixture.data(),
             slack: SlackArgs { slack_api_url: None },
-            join: JoinArgs::default(),
+            directory: DirectoryArgs::default(),
         };
         let api = Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty()));
         let error = run(&fixture.backend, api, &args, &mut Vec::new()).await.unwrap_err().to_string();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use ports::clock::TimestampMs;
 use rules::view::ChannelView;
 use rules::visibility::VisibilityRegister;
 use slack::ids::{ChannelId, TeamId, UserId};
@@ -11,6 +12,7 @@ use super::HiddenChannels;
 use crate::channels::{ChannelList, ChannelOrder};
 use crate::find;
 use crate::joined::ChannelOfTeam;
+use crate::memberships;
 
 /// The channels of an archive that are private now. The archive has them because they were public.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,12 +27,12 @@ struct PrivateChannel {
 }
 
 impl PrivateChannels {
-    /// Reads them from a whole archive: its newest snapshot of each channel, and what is known about who can
-    /// read it.
+    /// Reads them from a whole archive: its newest snapshot of each channel, what is known about who can read it,
+    /// and the lists of its members that are new enough at `now`.
     ///
     /// # Errors
     /// If the archive cannot be read.
-    pub async fn read(archive: &dyn Archive) -> Result<Self, ArchiveError> {
+    pub async fn read(archive: &dyn Archive, now: TimestampMs) -> Result<Self, ArchiveError> {
         let teams = find::teams(archive).await?;
         let mut registers = BTreeMap::new();
         for team in &teams {
@@ -50,9 +52,14 @@ impl PrivateChannels {
                 snapshots.insert(location, snapshot);
             }
         }
-        let private =
-            joined(&snapshots).into_iter().filter(|locations| is_private(locations, &snapshots, &registers));
-        Ok(Self(private.map(|locations| PrivateChannel { locations, members: BTreeSet::new() }).collect()))
+        let mut private = Vec::new();
+        for locations in joined(&snapshots) {
+            if is_private(&locations, &snapshots, &registers) {
+                let members = members(archive, &locations, now).await?;
+                private.push(PrivateChannel { locations, members });
+            }
+        }
+        Ok(Self(private))
     }
 
     /// The channels that this person is not a member of; all of them for a reader whose person is not known.
@@ -63,6 +70,22 @@ impl PrivateChannels {
         let locations = hidden.flat_map(|channel| &channel.locations);
         locations.map(|ChannelOfTeam { team, channel }| (team.clone(), channel.clone())).collect()
     }
+}
+
+/// The people in the lists of these locations, each with the workspace of the list.
+async fn members(
+    archive: &dyn Archive,
+    locations: &[ChannelOfTeam],
+    now: TimestampMs,
+) -> Result<BTreeSet<(TeamId, UserId)>, ArchiveError> {
+    let mut members = BTreeSet::new();
+    for location in locations {
+        let list = memberships::read(archive, location).await?;
+        if let Some(list) = list.filter(|list| memberships::is_fresh(&list.as_of, now.seconds())) {
+            members.extend(list.members.into_iter().map(|user| (location.team.clone(), user)));
+        }
+    }
+    Ok(members)
 }
 
 /// The locations of each channel: those of one id in several workspaces, and those of the ids that a channel had

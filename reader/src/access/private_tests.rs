@@ -3,7 +3,8 @@ use testkit::memory::archive::MemoryArchive;
 
 use super::*;
 use crate::fixture::{at, channel_id, channel_names, set, team};
-use ports::archive::ItemKey;
+use ports::archive::{ArchiveExt, ItemKey};
+use rules::membership::ChannelMembers;
 
 /// A snapshot of a channel of `T1`.
 async fn snapshot(archive: &MemoryArchive, id: &str, fields: serde_json::Value) {
@@ -20,9 +21,20 @@ async fn known(archive: &MemoryArchive, team: &str, id: &str, fields: serde_json
     set(archive, key, row).await;
 }
 
+/// An hour after the first second.
+const NOW: TimestampMs = TimestampMs((1_700_000_000 + 3_600) * 1_000);
+
 async fn hidden(archive: &MemoryArchive) -> Vec<String> {
-    let private = PrivateChannels::read(archive).await.unwrap();
+    let private = PrivateChannels::read(archive, NOW).await.unwrap();
     private.hidden_from(None).iter().map(|(team, channel)| format!("{team}/{channel}")).collect()
+}
+
+/// Writes a list of members as of this second.
+async fn members(archive: &MemoryArchive, id: &str, second: i64, members: &[&str]) {
+    let members = members.iter().map(|id| UserId::parse(id).unwrap()).collect();
+    for row in (ChannelMembers { as_of: at(second), members }).rows(&team(), &channel_id(id)).unwrap() {
+        archive.write(&row).await.unwrap();
+    }
 }
 
 async fn with_teams(teams: &[&str]) -> MemoryArchive {
@@ -68,4 +80,27 @@ async fn a_channel_that_became_public_under_its_new_id_is_not_hidden_for_its_old
     known(&archive, "T1", "C1", json!({ "public_at": "1", "private_at": "2" })).await;
     known(&archive, "T1", "C2", json!({ "public_at": "3" })).await;
     assert!(hidden(&archive).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_member_sees_a_private_channel_as_long_as_its_list_is_not_older_than_a_day() {
+    let archive = with_teams(&["T1"]).await;
+    channel_names(&archive, json!({ "C1": "a", "C2": "b", "C3": "c", "C4": "d", "C5": "a" })).await;
+    for id in ["C1", "C2", "C3", "C4"] {
+        known(&archive, "T1", id, json!({ "private_at": "2" })).await;
+    }
+    // The same channel under a new id: a list of one of them is enough.
+    snapshot(&archive, "C5", json!({ "prev_channel_id": "C1" })).await;
+    members(&archive, "C1", 0, &["U1", "U2"]).await;
+    members(&archive, "C2", 3_600 - memberships::MAX_AGE_S, &["U1"]).await;
+    members(&archive, "C3", 3_599 - memberships::MAX_AGE_S, &["U1"]).await;
+    let private = PrivateChannels::read(&archive, NOW).await.unwrap();
+    let hidden_from = |team: &str, user: &str| -> Vec<String> {
+        let person = (TeamId::parse(team).unwrap(), UserId::parse(user).unwrap());
+        private.hidden_from(Some(&person)).iter().map(|(_, channel)| channel.to_string()).collect()
+    };
+    assert_eq!(hidden_from("T1", "U1"), ["C3", "C4"]);
+    assert_eq!(hidden_from("T1", "U2"), ["C2", "C3", "C4"]);
+    assert_eq!(hidden_from("T1", "U3"), ["C1", "C2", "C3", "C4", "C5"]);
+    assert_eq!(hidden_from("T2", "U1"), ["C1", "C2", "C3", "C4", "C5"], "of another workspace");
 }

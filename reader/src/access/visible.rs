@@ -29,6 +29,7 @@ const SHOWN: &[RowKind] = &[
     rows::GAP,
     rows::JOINED,
     rows::MEMBERS,
+    rows::MEMBERSHIP,
     rows::MESSAGE,
     rows::ORGANISATION,
     rows::PIN,

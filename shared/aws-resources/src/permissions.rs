@@ -212,13 +212,13 @@ impl PermittedPart {
                     grants.push(Grant::new(FIND_QUEUE, [Target::Queue(first.into())]));
                 }
                 grants.push(send([&[spec.queue.name], spec.sends_to].concat()));
-                grants.extend(rows(true));
+                grants.extend(rows());
                 grants.extend(uses(spec.uses));
                 grants
             }
             Self::Hourly(spec) => {
                 let mut grants = vec![send(spec.sends_to.to_vec())];
-                grants.extend(rows(false));
+                grants.extend(rows());
                 grants.extend(uses(spec.uses));
                 grants
             }
@@ -229,7 +229,7 @@ impl PermittedPart {
                     send(names),
                     Grant::new(INDEX, [Target::Index]),
                 ];
-                grants.extend(rows(true));
+                grants.extend(rows());
                 grants.extend(uses(&[Uses::Existence, Uses::Claims, Uses::Files]));
                 grants.push(Grant::new(SECRET, [Target::SigningSecret, Target::BotToken]));
                 grants
@@ -246,15 +246,14 @@ fn send(queues: impl IntoIterator<Item = QueueName>) -> Grant {
     Grant::new(SEND, queues.into_iter().map(|name| Target::Queue(name.into())))
 }
 
-/// To read and write rows, and with `passing` to delete transient ones.
-fn rows(passing: bool) -> Vec<Grant> {
-    let mut grants = vec![Grant::new(ROWS, [Target::Table])];
-    if passing {
-        grants.push(Grant::new(DELETE_ROWS, [Target::PassingRows]));
-    }
-    grants.push(Grant::new(BULK, [Target::Objects(BULK_KEYS)]));
-    grants.push(Grant::new(BUCKET, [Target::Bucket]));
-    grants
+/// To read and write rows, and to delete transient ones.
+fn rows() -> Vec<Grant> {
+    vec![
+        Grant::new(ROWS, [Target::Table]),
+        Grant::new(DELETE_ROWS, [Target::PassingRows]),
+        Grant::new(BULK, [Target::Objects(BULK_KEYS)]),
+        Grant::new(BUCKET, [Target::Bucket]),
+    ]
 }
 
 fn uses(uses: &[Uses]) -> impl Iterator<Item = Grant> {

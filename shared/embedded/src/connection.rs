@@ -45,6 +45,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/15.sql")),
     M::up(include_str!("schema/16.sql")),
     M::up(include_str!("schema/17.sql")),
+    M::up(include_str!("schema/18.sql")),
 ];
 
 /// The schema of this version.

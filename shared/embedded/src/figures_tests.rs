@@ -229,6 +229,24 @@ fn a_stored_report_is_one_text_joined_from_its_chunks() {
     let whole = rows(&database, "SELECT report_id, value FROM report_store");
     assert_eq!(whole, [json!({ "report_id": "team/a/b", "value": "abcd" })]);
     assert_eq!(rows(&database, "SELECT item_id, value FROM bulk_store").len(), 3);
+    let list = json!({ "channel_id": "C1", "team_id": "T1", "value": "{}" });
+    insert(&database, "membership#T1#C1", "head", list);
+    let chunk = json!({ "channel_id": "C2", "team_id": "T1", "value": "{" });
+    insert(&database, "membership#T1#C2", "001700000000.000000#0000", chunk);
+    insert(
+        &database,
+        "membership#T1#C2",
+        "head",
+        json!({ "channel_id": "C2", "0": "001700000000.000000#0000" }),
+    );
+    let lists = "SELECT item_id, value FROM bulk_store WHERE item_id LIKE 'membership%' ORDER BY item_id";
+    assert_eq!(
+        rows(&database, lists),
+        [
+            json!({ "item_id": "membership#C1", "value": "{}" }),
+            json!({ "item_id": "membership#C2#001700000000.000000#0000", "value": "{" }),
+        ]
+    );
 }
 
 #[test]

@@ -28,6 +28,7 @@ pub(crate) fn answer<'a>(
         "users.list" => paging.list("members", &workspace.members, parameter("cursor")),
         "emoji.list" => json!({ "ok": true, "emoji": workspace.emoji }),
         "usergroups.list" => user_groups(workspace, parameter),
+        "conversations.members" => channel_members(workspace, parameter, paging),
         "bookmarks.list" => bookmarks(workspace, parameter("channel_id")),
         "conversations.info" => object_or_refusal("channel", workspace.channel(parameter("channel"))),
         "users.info" => object_or_refusal("user", workspace.member(parameter("user"))),
@@ -56,6 +57,25 @@ fn user_groups<'a>(workspace: &FakeWorkspace, parameter: &impl Fn(&str) -> &'a s
         })
         .collect();
     json!({ "ok": true, "usergroups": listed })
+}
+
+fn channel_members<'a>(
+    workspace: &FakeWorkspace,
+    parameter: &impl Fn(&str) -> &'a str,
+    paging: Paging,
+) -> Value {
+    let id = parameter("channel");
+    let Some(channel) = workspace.channel(id) else { return refused("channel_not_found") };
+    let scope = if channel["is_private"] == true { "groups:read" } else { "channels:read" };
+    if let Err(refused) = workspace.check_scope(scope) {
+        return refused;
+    }
+    // Of a private channel, Slack shows nothing to an app that is not in it.
+    if channel["is_private"] == true && channel["is_member"] == false {
+        return refused("channel_not_found");
+    }
+    let members = workspace.channel_members.get(id).map_or(&[][..], Vec::as_slice);
+    paging.list("members", members, parameter("cursor"))
 }
 
 fn bookmarks(workspace: &FakeWorkspace, channel: &str) -> Value {

@@ -40,6 +40,8 @@ pub struct FakeWorkspace {
     pub user_groups: Vec<Value>,
     /// The bookmarks of `bookmarks.list`, by channel id.
     pub bookmarks: BTreeMap<String, Vec<Value>>,
+    /// The members of `conversations.members`, by channel id.
+    pub channel_members: BTreeMap<String, Vec<Value>>,
     /// The file objects of `files.info`, by file id.
     pub files: BTreeMap<String, Value>,
     /// Every person, bot and channel id exists, except those in [`Self::unknown`].

@@ -15,6 +15,7 @@ pub mod filled;
 pub mod gap;
 pub mod history;
 pub mod interval;
+pub mod membership;
 pub mod merge;
 pub mod message;
 pub mod organisation;

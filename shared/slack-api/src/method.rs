@@ -37,6 +37,8 @@ pub enum Method {
     BotsInfo,
     /// One channel.
     ConversationsInfo,
+    /// The members of a channel.
+    ConversationsMembers,
     /// The messages of a channel.
     ConversationsHistory,
     /// The messages of a thread.
@@ -95,6 +97,7 @@ impl Method {
             Self::UsersInfo => "users.info",
             Self::BotsInfo => "bots.info",
             Self::ConversationsInfo => "conversations.info",
+            Self::ConversationsMembers => "conversations.members",
             Self::ConversationsHistory => "conversations.history",
             Self::ConversationsReplies => "conversations.replies",
             Self::PinsList => "pins.list",
@@ -113,6 +116,8 @@ impl Method {
         const TIER_3: NonZeroU32 = NonZeroU32::new(50).unwrap();
         const TIER_4: NonZeroU32 = NonZeroU32::new(100).unwrap();
         const HISTORY: NonZeroU32 = NonZeroU32::new(49).unwrap();
+        // Of tier 4, but a sync lists many channels: other calls of the token have time between them.
+        const MEMBERS: NonZeroU32 = NonZeroU32::new(60).unwrap();
         // "Several hundred messages per minute" for a workspace; the caller must enforce the limit of one per
         // second for a channel.
         const POSTS: NonZeroU32 = NonZeroU32::new(200).unwrap();
@@ -129,6 +134,7 @@ impl Method {
             | Self::BookmarksList
             | Self::ConversationsInfo => CallRate::burst(TIER_3),
             Self::FilesInfo | Self::AuthTest | Self::UsersInfo => CallRate::burst(TIER_4),
+            Self::ConversationsMembers => CallRate::burst(MEMBERS),
             Self::ConversationsHistory | Self::ConversationsReplies => CallRate::steady(HISTORY),
             Self::ChatPostMessage => CallRate::posts(Some(POSTS)),
         }
@@ -149,6 +155,7 @@ impl Method {
             | Self::UsersInfo
             | Self::BotsInfo
             | Self::ConversationsInfo
+            | Self::ConversationsMembers
             | Self::PinsList
             | Self::AppsConnectionsOpen
             | Self::ChatPostMessage => SHORT_TIMEOUT,

@@ -13,7 +13,7 @@ use process::config::backend::Backend;
 use process::config::backfill::{BackfillMode, HistorianArgs};
 use process::config::existence::ExistenceArgs;
 use process::config::responder::{ResponderArgs, ResponderSettings};
-use process::config::slack::{self, JoinArgs, SlackArgs};
+use process::config::slack::{self, DirectoryArgs, MembersToList, SlackArgs};
 use process::config::{ConfigError, FileArgs, WaitArgs, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
@@ -37,7 +37,7 @@ pub struct WorkArgs {
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
-    join: JoinArgs,
+    directory: DirectoryArgs,
     #[command(flatten)]
     existence: ExistenceArgs,
     #[command(flatten)]
@@ -54,6 +54,8 @@ pub struct WorkSettings {
     pub web: Arc<WebApi>,
     /// Whether public channels are joined.
     pub join: bool,
+    /// The channels whose members are listed.
+    pub members: MembersToList,
     /// Whether Slack is asked to confirm what events claim.
     pub existence: ExistenceArgs,
     /// How files are fetched.
@@ -78,7 +80,8 @@ impl WorkSettings {
         let per_minute = responder.limits.posts_per_minute;
         Ok(Self {
             web: slack::web_api_with_post_limit(&args.slack, per_minute).await?,
-            join: !args.join.no_join,
+            join: !args.directory.no_join,
+            members: args.directory.members,
             existence: args.existence,
             downloads: (&args.files).into(),
             backfill: args.backfill,
@@ -122,6 +125,8 @@ pub struct Environment {
     pub check: ExistenceCheck,
     /// The joiner of new channels, and its requests; absent if no channel is to be joined.
     pub joining: Option<(Joiner, JoinRequests)>,
+    /// The channels whose members the directory sync lists.
+    pub members: MembersToList,
     /// Distinguishes this process from every other in its claims.
     pub instance: String,
     /// The downloader's limits.
@@ -137,8 +142,17 @@ pub struct Environment {
 impl Environment {
     /// The environment of this process on an open backend.
     pub fn from_backend(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
-        let WorkSettings { web, join, existence, downloads, backfill, mut responder, search_index, .. } =
-            settings;
+        let WorkSettings {
+            web,
+            join,
+            members,
+            existence,
+            downloads,
+            backfill,
+            mut responder,
+            search_index,
+            ..
+        } = settings;
         if !backend.has_sql_prompt() {
             responder.limits.reset_poll_interval = POLL_INTERVAL_WITHOUT_PROMPT;
         }
@@ -159,6 +173,7 @@ impl Environment {
             web,
             check,
             joining: join.then(Joiner::new),
+            members,
             instance: instance_id(),
             downloads,
             backfill: backfill.mode(backend),
@@ -191,8 +206,10 @@ impl Environment {
     /// The sync of Slack's directory, which runs alongside the workers built before, and their join requests.
     #[must_use]
     pub fn into_directory(self) -> (DirectorySync, Option<JoinRequests>) {
-        let Self { ports: Ports { queue, archive, .. }, web, check, joining, .. } = self;
-        let sync = DirectorySync::new(web, archive, queue).with_known_entities(check.known());
+        let Self { ports: Ports { queue, archive, .. }, web, check, joining, members, .. } = self;
+        let sync = DirectorySync::new(web, archive, queue)
+            .with_known_entities(check.known())
+            .with_listed_members(members);
         (sync, joining.map(|(_, requests)| requests))
     }
 }

@@ -67,6 +67,7 @@ fn command(spec: &WorkerSpec) -> clap::Command {
     }
     command
         .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
+        .mut_arg("members", |flag| flag.hide(spec.hourly.is_none()))
         .mut_arg("backfill", |flag| flag.hide(spec.queue.name != QueueName::Backfill))
         .mut_arg("responder", |flag| {
             flag.hide(spec.queue.name != QueueName::Events && !crate::is_of_responder(spec))

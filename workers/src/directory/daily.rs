@@ -12,7 +12,7 @@ use super::sync::{MISSING_SCOPE, write};
 use super::{DirectorySync, SyncError, SyncReport};
 
 /// A channel is read again after a day.
-const DAY_MICROS: i64 = 24 * 3_600 * 1_000_000;
+pub(super) const DAY_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
 /// Syncs per day.
 const TURNS: usize = 24;
@@ -47,7 +47,7 @@ impl DirectorySync {
             .filter(|(read_at, _)| read_at.saturating_add(DAY_MICROS) <= clock.micros())
             .collect();
         due.sort_unstable();
-        due.truncate(report.joined.len().div_ceil(TURNS).clamp(MIN_CHANNELS, MAX_CHANNELS));
+        due.truncate(channels_per_sync(report.joined.len()));
         for (_, channel) in due {
             match self.sync_bookmarks(&team, &channel, clock, report).await {
                 Ok(()) => {}
@@ -92,8 +92,13 @@ impl DirectorySync {
     }
 }
 
+/// How many of a number of channels one sync reads.
+pub(super) fn channels_per_sync(channels: usize) -> usize {
+    channels.div_ceil(TURNS).clamp(MIN_CHANNELS, MAX_CHANNELS)
+}
+
 /// Whether another channel may be read after this error.
-fn is_about_channel(error: &ApiError) -> bool {
+pub(super) fn is_about_channel(error: &ApiError) -> bool {
     let refused = error.refusal_code().is_some_and(|code| code != MISSING_SCOPE);
     (refused && !error.is_token_error()) || matches!(error, ApiError::Garbled { .. })
 }

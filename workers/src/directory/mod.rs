@@ -4,6 +4,7 @@
 //! every workspace with a token.
 //! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`], [`user_groups`] and
 //!   [`organisations`]; lists are read page by page by [`listing`]; [`pins`], channel by channel.
+//! * [`members`] lists the members of channels.
 //! * [`daily`] reads what no event reports about a channel, such as its bookmarks, once a day.
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
 //! * [`schedule`] runs both for the life of the process.
@@ -14,6 +15,7 @@ mod emoji;
 mod joiner;
 pub mod joins;
 mod listing;
+mod members;
 mod organisations;
 mod people;
 mod pictures;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 
 use ports::archive::Archive;
 use ports::queue::Queue;
+use process::config::slack::MembersToList;
 use rules::channel::index;
 use slack_api::WebApi;
 
@@ -47,6 +50,7 @@ pub struct DirectorySync {
     marks: Marks,
     pictures: pictures::Pictures,
     known: Option<Arc<KnownEntities>>,
+    members: MembersToList,
 }
 
 impl DirectorySync {
@@ -60,6 +64,7 @@ impl DirectorySync {
             marks: Marks::default(),
             pictures: pictures::Pictures::default(),
             known: None,
+            members: MembersToList::All,
         }
     }
 
@@ -67,6 +72,12 @@ impl DirectorySync {
     #[must_use]
     pub fn with_known_entities(self, known: Arc<KnownEntities>) -> Self {
         Self { known: Some(known), ..self }
+    }
+
+    /// Sets the channels whose members are listed.
+    #[must_use]
+    pub fn with_listed_members(self, members: MembersToList) -> Self {
+        Self { members, ..self }
     }
 
     /// Sets the shard size; tests use small shards.

@@ -28,6 +28,10 @@ pub struct SyncReport {
     pub user_groups: SyncCounts,
     /// The bookmarks of the channels that this sync read.
     pub bookmarks: SyncCounts,
+    /// The lists of members that this sync read. Those of channels that Slack does not show are skipped.
+    pub members: SyncCounts,
+    /// The number of channels that are private now and whose members Slack does not list.
+    pub unlisted_private: usize,
     /// Scopes the app lacks: the data they cover was skipped.
     pub missing_scopes: BTreeSet<String>,
     /// Public channels the app is in.
@@ -123,6 +127,8 @@ impl SyncReport {
             emoji: SyncCounts::default(),
             user_groups: SyncCounts::default(),
             bookmarks: SyncCounts::default(),
+            members: SyncCounts::default(),
+            unlisted_private: 0,
             missing_scopes: BTreeSet::new(),
             joined: Vec::new(),
             to_join: Vec::new(),
@@ -151,6 +157,7 @@ impl SyncReport {
             ("deleted_users", self.accounts.deleted),
             ("emoji", self.emoji.listed),
             ("skipped", self.skipped()),
+            ("unlisted_private", self.unlisted_private),
         ];
         set.extend(counts.map(|(name, count)| (name.to_owned(), count.into())));
         if !self.missing_scopes.is_empty() {

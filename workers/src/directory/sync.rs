@@ -36,6 +36,7 @@ impl DirectorySync {
             ("emoji", &report.emoji),
             ("usergroups", &report.user_groups),
             ("bookmarks", &report.bookmarks),
+            ("members", &report.members),
         ];
         for (kind, counts) in kinds.into_iter().filter(|(_, counts)| counts.skipped > 0) {
             counter!(DIRECTORY_SKIPPED, "kind" => kind).increment(counts.skipped as u64);
@@ -69,6 +70,8 @@ impl DirectorySync {
         failure = failure.or(record_missing_scope(pins, "pins:read", report)?);
         let user_groups = self.sync_user_groups(&mut clock, report).await;
         failure = failure.or(record_missing_scope(user_groups, "usergroups:read", report)?);
+        let members = self.sync_members(&mut clock, report).await;
+        failure = failure.or(record_missing_scope(members, "groups:read", report)?);
         let daily = self.sync_daily(&mut clock, report).await;
         failure = failure.or(record_missing_scope(daily, "bookmarks:read", report)?);
         if let Some(failure) = failure {
@@ -155,8 +158,25 @@ pub(super) async fn write(
 
 /// Logs one line, and a second one if entries were skipped.
 fn log(report: &SyncReport) {
-    let SyncReport { team, channels, people, emoji, user_groups, bookmarks, missing_scopes, failure, .. } =
-        report;
+    let SyncReport {
+        team,
+        channels,
+        people,
+        emoji,
+        user_groups,
+        bookmarks,
+        members,
+        missing_scopes,
+        failure,
+        ..
+    } = report;
+    if report.unlisted_private > 0 {
+        tracing::warn!(
+            %team,
+            channels = report.unlisted_private,
+            "Slack does not list the members of some private channels: invite the app to them"
+        );
+    }
     if report.skipped() > 0 {
         let first = report.first_skipped.as_ref().map(ToString::to_string);
         tracing::warn!(
@@ -178,7 +198,8 @@ fn log(report: &SyncReport) {
             emoji = emoji.listed,
             user_groups = user_groups.listed,
             bookmarks = bookmarks.listed,
-            changed = channels.changed + people.changed + emoji.changed + user_groups.changed + bookmarks.changed,
+            members = members.listed,
+            changed = channels.changed + people.changed + emoji.changed + user_groups.changed + bookmarks.changed + members.changed,
             ?missing_scopes,
             "the directory is synced"
         ),

@@ -1,4 +1,4 @@
-//! Channels: their states, their bookmarks, and their names in the ChannelIndex.
+//! Channels: their states, their bookmarks and members, and their names in the ChannelIndex.
 
 use ports::archive::{ArchiveError, ArchiveExt, Item, Query, WriteOutcome, key, query_all};
 use rules::channel::index;
@@ -36,11 +36,13 @@ impl Eraser<'_> {
             counts.erased(day);
             self.erase(&day.key).await?;
         }
-        let bookmarks = query_all(self.archive, Query::partition(key::bookmarks(team, channel))).await?;
-        self.read(&mut counts, &bookmarks);
-        for bookmark in bookmarks.iter().filter(|bookmark| self.covered.covers_row(bookmark)) {
-            counts.erased(bookmark);
-            self.erase(&bookmark.key).await?;
+        for partition in [key::bookmarks(team, channel), key::memberships(team, channel)] {
+            let rows = query_all(self.archive, Query::partition(partition)).await?;
+            self.read(&mut counts, &rows);
+            for row in rows.iter().filter(|row| self.covered.covers_row(row)) {
+                counts.erased(row);
+                self.erase(&row.key).await?;
+            }
         }
         if is_gone && self.acts() {
             self.forget_name(team, channel).await?;

@@ -22,7 +22,7 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-const NAMES: [&str; 63] = [
+const NAMES: [&str; 64] = [
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
     "ANNALIST_BUCKET",
@@ -37,6 +37,7 @@ const NAMES: [&str; 63] = [
     "ANNALIST_LISTEN",
     "ANNALIST_LOG",
     "ANNALIST_MAX_FILE_BYTES",
+    "ANNALIST_MEMBERS",
     "ANNALIST_METRICS",
     "ANNALIST_METRICS_LISTEN",
     "ANNALIST_MODEL",

@@ -18,12 +18,28 @@ pub struct SlackArgs {
     pub slack_api_url: Option<String>,
 }
 
-/// Whether the app joins channels.
+/// The channels whose members are listed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum MembersToList {
+    /// All channels.
+    #[default]
+    All,
+    /// Channels that are private now.
+    Private,
+    /// No channel.
+    Off,
+}
+
+/// What the directory sync does besides reading Slack's lists.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct JoinArgs {
+pub struct DirectoryArgs {
     /// Join no public channels: keep those the app is invited to
     #[arg(long, env = "ANNALIST_NO_JOIN")]
     pub no_join: bool,
+    /// The channels whose members are listed: `private` for those that are private now. Members see such a channel
+    /// on the pages
+    #[arg(long, env = "ANNALIST_MEMBERS", value_name = "WHICH", value_enum, default_value_t = MembersToList::All)]
+    pub members: MembersToList,
 }
 
 /// A client of Slack's Web API with the tokens from the environment, or from a file or secret that it names.

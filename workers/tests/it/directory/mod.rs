@@ -3,6 +3,7 @@
 mod bookmarks;
 mod fixture;
 mod joining;
+mod memberships;
 mod pins;
 mod unlisted;
 mod user_groups;
@@ -343,9 +344,9 @@ async fn each_workspace_is_read_with_its_own_token_and_no_channel_is_joined_by_d
         counts = timeout(DEADLINE, synced) => assert_eq!(counts.unwrap(), (json!(1), json!(3))),
     }
     let used = |token: &str| slack.calls().iter().filter(|call| call.token == token).count();
-    // One call for the identity of the token, one for its date and its name, and four lists; and two for each channel
-    // that the app is in: its bookmarks and its pins.
-    assert_eq!((used(TOKEN), used("xoxb-2")), (10, 8));
+    // One call for the identity of the token, one for its date and its name, and four lists; two for each channel that
+    // the app is in, its bookmarks and its pins; and one for the members of each public channel.
+    assert_eq!((used(TOKEN), used("xoxb-2")), (16, 9));
     assert_eq!(slack.call_count("conversations.join"), 0);
 }
 

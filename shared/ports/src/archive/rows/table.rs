@@ -114,6 +114,10 @@ rows_table! {
     BOOKMARK = bookmark in bookmarks: "A bookmark of a channel.", "directory sync",
         KEPT.erased_with(Channel),
         "bookmark#{team}#{channel}" (team: &TeamId, channel: &ChannelId) / "{bookmark}" (bookmark: &str);
+    MEMBERSHIP = membership in memberships:
+        "The head of the list of a channel's members as Slack listed them, or a part of a long list.",
+        "directory sync", TRANSIENT.erased_with(Channel),
+        "membership#{team}#{channel}" (team: &TeamId, channel: &ChannelId) / "{part}" (part: &str);
     DAILY_READING = daily_reading: "When a channel was last read for what no event reports.",
         "directory sync", KEPT,
         "meta#{team}#daily" (team: &TeamId) / "{channel}" (channel: &ChannelId);
