@@ -228,7 +228,10 @@ mod tests {
         assert_eq!(between(since, until, Some(999)).await, all[60..540]);
         assert_eq!(between(since, None, Some(999)).await, all[60..]);
         assert_eq!(between(Some(&all[3]), Some(&all[5]), None).await, all[3..5]);
-        assert!(between(Some(&all[5]), Some(&all[3]), Some(2)).await.is_empty());
+        let bound = |ts: &String| TimeBound::parse(ts).ok();
+        let backwards = MessagesArgs { since: bound(&all[5]), until: bound(&all[3]), ..args() };
+        let refused = messages(fixture.archive(), &backwards, &mut Vec::new()).await;
+        assert!(matches!(refused, Err(ReadError::EmptyRange { .. })), "{refused:?}");
     }
 
     #[tokio::test]
