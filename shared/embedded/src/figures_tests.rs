@@ -18,7 +18,7 @@ fn database() -> (tempfile::TempDir, Connection) {
 fn insert(database: &Connection, item_id: &str, timestamp: &str, attributes: Value) -> Item {
     let Value::Object(mut attributes) = attributes else { panic!("no object") };
     for (name, text) in [("team_id", "T1"), ("channel_id", "C1"), ("content_version", "1")] {
-        attributes.insert(name.into(), text.into());
+        attributes.entry(name).or_insert_with(|| text.into());
     }
     let parent = attributes.get("parent").and_then(Value::as_str).map(str::to_owned);
     let insert = "INSERT INTO items (item_id, timestamp, parent, attributes) VALUES (?1, ?2, ?3, ?4)";

@@ -22,7 +22,7 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-const NAMES: [&str; 65] = [
+const NAMES: [&str; 70] = [
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
     "ANNALIST_BUCKET",
@@ -55,6 +55,11 @@ const NAMES: [&str; 65] = [
     PROCESSOR_TOKEN.value,
     PROCESSOR_TOKEN.arn,
     "ANNALIST_PROCESSOR_URL",
+    "ANNALIST_PUBLISH_CHANNELS_FILE",
+    "ANNALIST_PUBLISH_NAMES",
+    "ANNALIST_PUBLISH_OUT",
+    "ANNALIST_PUBLISH_TITLE",
+    "ANNALIST_PUBLISH_URL",
     "ANNALIST_QUESTION_MAX_AGE_S",
     "ANNALIST_REPLIES_PER_MINUTE",
     "ANNALIST_REPLIES_PER_SECOND",
