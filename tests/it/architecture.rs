@@ -15,7 +15,7 @@ const EMPTY_NAMES: &[&str] =
     &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc", "stuff"];
 
 /// Maximum lines of a file: a longer one has more than one reason to change.
-const LONGEST_FILE: usize = 400;
+const LONGEST_FILE: usize = 500;
 
 /// Names that the code under some paths must not use.
 struct Rule {

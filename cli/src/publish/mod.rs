@@ -36,7 +36,7 @@ use slack::ids::TeamId;
 use tokio::sync::watch;
 
 use self::check::SiteProblem;
-use self::opt_outs::OptOutCommand;
+use self::opt_outs::SiteOptOutCommand;
 use self::run::{PublishRun, RunOutcome};
 use self::settings::SiteSettings;
 use self::state::SiteState;
@@ -63,7 +63,7 @@ const SHORTEST_TURN: Duration = Duration::from_secs(10);
 )]
 pub(crate) struct PublishCommand {
     #[command(subcommand)]
-    wish: Option<OptOutCommand>,
+    wish: Option<SiteOptOutCommand>,
     #[command(flatten)]
     publish: PublishArgs,
 }

@@ -15,10 +15,10 @@ use crate::read::team;
 
 /// The wishes of people about public sites.
 #[derive(Debug, Clone, clap::Subcommand)]
-pub(crate) enum OptOutCommand {
+pub(crate) enum SiteOptOutCommand {
     /// Leave a person out of public sites, from the next run on
     #[command(name = "opt-out")]
-    Leave(OptOutArgs),
+    Leave(SiteOptOutArgs),
     /// Show a person on public sites again
     #[command(name = "opt-in")]
     Return(OptInArgs),
@@ -29,7 +29,7 @@ pub(crate) enum OptOutCommand {
 
 /// `annalist publish opt-out`.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct OptOutArgs {
+pub(crate) struct SiteOptOutArgs {
     /// The person, by name or id
     #[arg(value_name = "USER")]
     user: String,
@@ -69,7 +69,7 @@ pub(crate) struct OptOutsArgs {
     backend: BackendArgs,
 }
 
-impl OptOutCommand {
+impl SiteOptOutCommand {
     /// The location of the archive.
     pub(crate) fn backend(&self) -> &BackendArgs {
         match self {
@@ -84,21 +84,21 @@ impl OptOutCommand {
 pub(crate) async fn run(
     archive: &dyn Archive,
     clock: &dyn Clock,
-    command: &OptOutCommand,
+    command: &SiteOptOutCommand,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     match command {
-        OptOutCommand::Leave(OptOutArgs { user, keep_text, team, .. }) => {
+        SiteOptOutCommand::Leave(SiteOptOutArgs { user, keep_text, team, .. }) => {
             let stance = if *keep_text { PublicStance::KeepText } else { PublicStance::Out };
             let user = store(archive, clock, user, team.as_ref(), stance).await?;
             let left_out = if *keep_text { "The name of" } else { "Everything of" };
             writeln!(out, "{left_out} {user} leaves each public site with its next run.")?;
         }
-        OptOutCommand::Return(OptInArgs { user, team, .. }) => {
+        SiteOptOutCommand::Return(OptInArgs { user, team, .. }) => {
             let user = store(archive, clock, user, team.as_ref(), PublicStance::In).await?;
             writeln!(out, "{user} is on each public site again from its next run on.")?;
         }
-        OptOutCommand::List(args) => list(archive, args, out).await?,
+        SiteOptOutCommand::List(args) => list(archive, args, out).await?,
     }
     Ok(())
 }

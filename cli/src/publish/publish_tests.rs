@@ -476,9 +476,9 @@ async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i
 
 async fn wish_of(fixture: &CliFixture, wish: &[&str]) {
     let command = clap::Command::new("annalist").no_binary_name(true);
-    let command = <OptOutCommand as clap::Subcommand>::augment_subcommands(command);
+    let command = <SiteOptOutCommand as clap::Subcommand>::augment_subcommands(command);
     let matches = command.try_get_matches_from([wish, &["--data", "unused"]].concat()).unwrap();
-    let command = <OptOutCommand as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+    let command = <SiteOptOutCommand as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
     let mut out = Vec::new();
     opt_outs::run(fixture.archive(), fixture.clock(), &command, &mut out).await.unwrap();
 }

@@ -50,7 +50,9 @@ async fn an_export_from_a_fleet_is_the_same_as_from_one_machine() {
             of_fleet.keys().collect::<Vec<_>>(),
             "{format} has different files"
         );
-        for (name, bytes) in &of_folder {
+        // The sums are of files that name their location.
+        let compared = of_folder.iter().filter(|(name, _)| !name.ends_with("SHA256SUMS"));
+        for (name, bytes) in compared {
             let [here, there] = [bytes, &of_fleet[name]].map(|bytes| without_locations(bytes));
             assert_same(&format!("{format}: {}", name.display()), &here, &there);
         }
