@@ -66,7 +66,8 @@ async fn the_manual_lists_every_command_and_has_a_page_for_each() {
     assert_eq!(std::fs::read_to_string(&top).unwrap(), page.stdout);
     for command in commands().await {
         // roff renders an unescaped hyphen as another character.
-        assert!(page.stdout.contains(&format!("annalist\\-{command}(1)")), "{command} is not in the page");
+        let escaped = command.replace('-', "\\-");
+        assert!(page.stdout.contains(&format!("annalist\\-{escaped}(1)")), "{command} is not in the page");
         let own = dir.join(format!("annalist-{command}.1"));
         let text = std::fs::read_to_string(&own).unwrap();
         assert!(text.contains(".SH SYNOPSIS"), "{}", own.display());

@@ -31,7 +31,7 @@ async fn jsonl_equals_the_output_of_the_commands() {
     assert_eq!((exported.code, exported.stderr.as_str()), (Some(0), ""), "{exported:?}");
     assert_eq!(
         names(&out),
-        ["channels.jsonl", "files.jsonl", "messages.jsonl", "revisions.jsonl", "users.jsonl"]
+        ["SHA256SUMS", "channels.jsonl", "files.jsonl", "messages.jsonl", "revisions.jsonl", "users.jsonl"]
     );
     let messages = lines(&out.join("messages.jsonl"));
     let summary = format!("Exported {} messages of 6 channels to {}.\n", messages.len(), out.display());
@@ -60,7 +60,10 @@ async fn text_equals_the_output_of_messages() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     export(data.as_path(), "text", &out, &["--include-deleted", "--tz", "UTC"]).await.succeeded();
-    assert_eq!(names(&out), ["_partners-C6.txt", "closed.txt", "general.txt", "random-C4.txt", "random.txt"]);
+    assert_eq!(
+        names(&out),
+        ["SHA256SUMS", "_partners-C6.txt", "closed.txt", "general.txt", "random-C4.txt", "random.txt"]
+    );
     for (file, id, name) in
         [("general", "C1", "#general"), ("random", "C2", "#random"), ("_partners-C6", "C6", "#../partners")]
     {
