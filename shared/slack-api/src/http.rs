@@ -36,7 +36,11 @@ impl Http {
 
     /// The client.
     pub(crate) fn client(&self) -> Result<&reqwest::Client, String> {
-        let build = || build(self.direct).map_err(describe);
+        // Only the machine's certificates can keep it from being built.
+        let build = || {
+            let advice = "install the certificates of authorities (ca-certificates)";
+            build(self.direct).map_err(|error| format!("{}: {advice}", describe(error)))
+        };
         self.client.get_or_init(build).as_ref().map_err(Clone::clone)
     }
 }
@@ -83,7 +87,8 @@ fn build(direct: bool) -> reqwest::Result<reqwest::Client> {
         .read_timeout(READ_TIMEOUT)
         .redirect(Policy::none())
         .user_agent(concat!("annalist/", env!("CARGO_PKG_VERSION")));
-    if direct { builder.no_proxy() } else { builder }.build()
+    // Without encryption no certificates are needed, and a minimal system has none.
+    if direct { builder.no_proxy().tls_certs_only([]) } else { builder }.build()
 }
 
 /// Describes an error with its causes, without the URL, which may be private.
