@@ -16,10 +16,10 @@ use workers::eraser::find_held;
 
 use super::date::date;
 use super::erase::wait_for_writers;
-use super::scope;
+use super::scope::{self, ScopeArgs};
 use crate::UsageError;
 use crate::plain;
-use crate::read::{channel_name, team};
+use crate::read::channel_name;
 
 /// Maximum length of a reason: it is repeated in every message about the hold.
 const MAX_REASON_CHARS: usize = 300;
@@ -57,14 +57,8 @@ pub(crate) struct SetHoldArgs {
     /// Why, such as the number of a case
     #[arg(long, value_name = "TEXT", value_parser = reason())]
     reason: String,
-    /// Workspace id, if the archive holds several
-    #[arg(long, value_name = "TEAM", value_parser = team)]
-    team: Option<TeamId>,
-    /// One JSON object per line
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    backend: BackendArgs,
+    common: ScopeArgs,
 }
 
 /// `annalist hold list`.
@@ -73,14 +67,8 @@ pub(crate) struct ListHoldsArgs {
     /// Also those that were released
     #[arg(long)]
     all: bool,
-    /// Workspace id, if the archive holds several
-    #[arg(long, value_name = "TEAM", value_parser = team)]
-    team: Option<TeamId>,
-    /// One JSON object per line
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    backend: BackendArgs,
+    common: ScopeArgs,
 }
 
 /// `annalist hold release`.
@@ -91,14 +79,8 @@ pub(crate) struct ReleaseHoldArgs {
     /// Why
     #[arg(long, value_name = "TEXT", value_parser = reason())]
     reason: String,
-    /// Workspace id, if the archive holds several
-    #[arg(long, value_name = "TEAM", value_parser = team)]
-    team: Option<TeamId>,
-    /// One JSON object
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    backend: BackendArgs,
+    common: ScopeArgs,
 }
 
 fn reason() -> impl TypedValueParser<Value = String> {
@@ -111,9 +93,9 @@ fn reason() -> impl TypedValueParser<Value = String> {
 impl HoldCommand {
     pub(crate) fn backend(&self) -> &BackendArgs {
         match self {
-            Self::Set(args) => &args.backend,
-            Self::List(args) => &args.backend,
-            Self::Release(args) => &args.backend,
+            Self::Set(args) => &args.common.backend,
+            Self::List(args) => &args.common.backend,
+            Self::Release(args) => &args.common.backend,
         }
     }
 }
@@ -130,11 +112,11 @@ pub(crate) async fn run(
     match command {
         HoldCommand::Set(args) => set(&*archive, args, &now, out).await,
         HoldCommand::List(args) => {
-            for team in scope::teams(&*archive, args.team.as_ref()).await? {
+            for team in scope::teams(&*archive, args.common.team.as_ref()).await? {
                 let facts = ErasureFacts::load(&*archive, &team).await?;
                 let shown = facts.holds(&team).iter().filter(|hold| args.all || hold.release.is_none());
                 for hold in shown {
-                    print(out, hold, args.json)?;
+                    print(out, hold, args.common.json)?;
                 }
             }
             Ok(())
@@ -150,14 +132,14 @@ async fn set(archive: &dyn Archive, args: &SetHoldArgs, now: &Ts, out: &mut dyn 
     }
     let (teams, user) = match &args.user {
         Some(user) => {
-            let (teams, user) = scope::person(archive, user, args.team.as_ref()).await?;
+            let (teams, user) = scope::person(archive, user, args.common.team.as_ref()).await?;
             (teams, Some(user))
         }
-        None => (scope::teams(archive, args.team.as_ref()).await?, None),
+        None => (scope::teams(archive, args.common.team.as_ref()).await?, None),
     };
     let places: Vec<(TeamId, Option<ChannelId>)> = match &args.channel {
         Some(channel) => {
-            let places = scope::channel(archive, channel, args.team.as_ref()).await?;
+            let places = scope::channel(archive, channel, args.common.team.as_ref()).await?;
             places.into_iter().map(|place| (place.team, Some(place.channel))).collect()
         }
         None => teams.into_iter().map(|team| (team, None)).collect(),
@@ -174,9 +156,9 @@ async fn set(archive: &dyn Archive, args: &SetHoldArgs, now: &Ts, out: &mut dyn 
             is_swept: false,
         };
         archive.write(&hold.update()).await?;
-        print(out, &hold, args.json)?;
+        print(out, &hold, args.common.json)?;
     }
-    wait_for_writers(args.backend.backend).await;
+    wait_for_writers(args.common.backend.backend).await;
     Ok(())
 }
 
@@ -186,7 +168,7 @@ async fn release(
     now: Ts,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    for team in scope::teams(archive, args.team.as_ref()).await? {
+    for team in scope::teams(archive, args.common.team.as_ref()).await? {
         let facts = ErasureFacts::load(archive, &team).await?;
         let Some(hold) = facts.holds(&team).iter().find(|hold| hold.id == args.id) else { continue };
         if let Some(release) = &hold.release {
@@ -195,8 +177,8 @@ async fn release(
         let by = process::config::system_user();
         let release = HoldRelease { at: now, reason: args.reason.clone(), by };
         archive.write(&hold.release(&release)).await?;
-        wait_for_writers(args.backend.backend).await;
-        return print(out, &HoldFact { release: Some(release), ..hold.clone() }, args.json);
+        wait_for_writers(args.common.backend.backend).await;
+        return print(out, &HoldFact { release: Some(release), ..hold.clone() }, args.common.json);
     }
     let id = plain::excerpt(&args.id, 40);
     anyhow::bail!("there is no hold {id}: annalist hold list --all shows every hold")

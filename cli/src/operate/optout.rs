@@ -14,9 +14,9 @@ use serde_json::json;
 use slack::ids::{TeamId, Ts};
 
 use super::erase::wait_for_writers;
-use super::scope;
+use super::scope::{self, ScopeArgs};
 use crate::plain;
-use crate::read::{channel_name, team};
+use crate::read::channel_name;
 
 /// `annalist optout …`.
 #[derive(Debug, Subcommand)]
@@ -39,34 +39,22 @@ pub(crate) struct OptOutArgs {
     /// A channel, by id or name
     #[arg(long, value_name = "CHANNEL", value_parser = channel_name)]
     channel: Option<String>,
-    /// Workspace id, if the archive holds several
-    #[arg(long, value_name = "TEAM", value_parser = team)]
-    team: Option<TeamId>,
-    /// One JSON object per line
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    backend: BackendArgs,
+    common: ScopeArgs,
 }
 
 /// `annalist optout list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListOptOutsArgs {
-    /// Workspace id, if the archive holds several
-    #[arg(long, value_name = "TEAM", value_parser = team)]
-    team: Option<TeamId>,
-    /// One JSON object per line
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    backend: BackendArgs,
+    common: ScopeArgs,
 }
 
 impl OptOutCommand {
     pub(crate) fn backend(&self) -> &BackendArgs {
         match self {
-            Self::Add(args) | Self::Remove(args) => &args.backend,
-            Self::List(args) => &args.backend,
+            Self::Add(args) | Self::Remove(args) => &args.common.backend,
+            Self::List(args) => &args.common.backend,
         }
     }
 }
@@ -83,9 +71,9 @@ pub(crate) async fn run(
         OptOutCommand::Add(args) => (args, true),
         OptOutCommand::Remove(args) => (args, false),
         OptOutCommand::List(args) => {
-            for team in scope::teams(&*archive, args.team.as_ref()).await? {
+            for team in scope::teams(&*archive, args.common.team.as_ref()).await? {
                 for period in periods(&*archive, &team).await? {
-                    period.print(out, args.json)?;
+                    period.print(out, args.common.json)?;
                 }
             }
             return Ok(());
@@ -93,12 +81,12 @@ pub(crate) async fn run(
     };
     let scopes: Vec<(TeamId, OptOutScope)> = match (&args.user, &args.channel) {
         (Some(user), _) => {
-            let (teams, user) = scope::person(&*archive, user, args.team.as_ref()).await?;
+            let (teams, user) = scope::person(&*archive, user, args.common.team.as_ref()).await?;
             teams.into_iter().map(|team| (team, OptOutScope::User(user.clone()))).collect()
         }
         (None, channel) => {
             let called = channel.as_deref().unwrap_or_default();
-            let places = scope::channel(&*archive, called, args.team.as_ref()).await?;
+            let places = scope::channel(&*archive, called, args.common.team.as_ref()).await?;
             places.into_iter().map(|place| (place.team, OptOutScope::Channel(place.channel))).collect()
         }
     };
@@ -114,11 +102,11 @@ pub(crate) async fn run(
         }
         let after = periods(&*archive, &team).await?;
         match after.iter().rfind(|period| period.scope == scope) {
-            Some(period) => period.print(out, args.json)?,
+            Some(period) => period.print(out, args.common.json)?,
             None => anyhow::bail!("{} of {team} has not opted out", id_of(&scope)),
         }
     }
-    wait_for_writers(args.backend.backend).await;
+    wait_for_writers(args.common.backend.backend).await;
     Ok(())
 }
 

@@ -24,10 +24,10 @@ use workers::eraser::{EraserCounts, EraserMode};
 use workers::keeper::{RetentionPlan, read_rules};
 
 use super::erase::writers_know_after;
-use super::scope;
+use super::scope::{self, ScopeArgs};
 use crate::UsageError;
 use crate::plain;
-use crate::read::{channel_name, human_size, team};
+use crate::read::{channel_name, human_size};
 
 /// How long `retain run` waits for another run.
 const WAIT_FOR_OTHER: Duration = Duration::from_secs(10);
@@ -50,19 +50,6 @@ pub(crate) enum RetainCommand {
     Run(RetainRunArgs),
 }
 
-/// What every one of these commands takes.
-#[derive(Debug, clap::Args)]
-pub(crate) struct RetainArgs {
-    /// Workspace id, if the archive holds several
-    #[arg(long, value_name = "TEAM", value_parser = team)]
-    team: Option<TeamId>,
-    /// One JSON object per line
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    backend: BackendArgs,
-}
-
 /// `annalist retain set`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetRuleArgs {
@@ -76,7 +63,7 @@ pub(crate) struct SetRuleArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    common: RetainArgs,
+    common: ScopeArgs,
 }
 
 /// `annalist retain unset`.
@@ -89,7 +76,7 @@ pub(crate) struct UnsetRuleArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    common: RetainArgs,
+    common: ScopeArgs,
 }
 
 /// `annalist retain list`.
@@ -99,7 +86,7 @@ pub(crate) struct ListRulesArgs {
     #[arg(long)]
     history: bool,
     #[command(flatten)]
-    common: RetainArgs,
+    common: ScopeArgs,
 }
 
 /// `annalist retain run`.
@@ -109,7 +96,7 @@ pub(crate) struct RetainRunArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    common: RetainArgs,
+    common: ScopeArgs,
 }
 
 impl RetainCommand {
@@ -163,7 +150,7 @@ pub(crate) async fn run(
 async fn set(
     backend: &Backend,
     clock: &SharedClock,
-    args: &RetainArgs,
+    args: &ScopeArgs,
     (channel, period): (Option<&str>, RetentionPeriod),
     yes: bool,
     out: &mut dyn Write,

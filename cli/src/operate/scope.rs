@@ -1,11 +1,25 @@
-//! The person or the channel that a command of retention, holds or opting out is about.
+//! The workspace, the person or the channel that a command of retention, holds or opting out is about.
 
 use ports::archive::Archive;
+use process::config::backend::BackendArgs;
 use reader::find;
 use reader::joined::ChannelOfTeam;
 use slack::ids::{TeamId, UserId};
 
-use crate::read::ReadError;
+use crate::read::{self, ReadError};
+
+/// What each command about rules, holds and opting out takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct ScopeArgs {
+    /// Workspace id, if the archive holds several
+    #[arg(long, value_name = "TEAM", value_parser = read::team)]
+    pub(super) team: Option<TeamId>,
+    /// One JSON object per line
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) backend: BackendArgs,
+}
 
 /// Returns the workspaces that a command is about.
 pub(crate) async fn teams(archive: &dyn Archive, team: Option<&TeamId>) -> anyhow::Result<Vec<TeamId>> {

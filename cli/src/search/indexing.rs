@@ -57,8 +57,11 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
 }
 
 /// Indexes what a command stored, so that the first search after it finds everything. The command has succeeded in
-/// any case: `up`, `view` and `index` add what is missing.
+/// any case: `up`, `view` and `index` add what is missing. On AWS, one `annalist index --follow` maintains the index.
 pub(crate) async fn index_what_came(backend: &Backend, index: &IndexArgs, args: &BackendArgs) {
+    if args.backend != BackendKind::Embedded {
+        return;
+    }
     let indexing = async {
         let index = SearchIndex::open(&super::index_file(index, args)?).await?;
         bring_up_to_date(&index, backend, || true).await

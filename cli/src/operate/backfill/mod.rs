@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use process::config::IndexArgs;
-use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::backend::{Backend, BackendArgs};
 use process::config::slack::SlackArgs;
 use rules::filled::UnreadableReason;
 use rules::interval::Interval;
@@ -110,10 +110,7 @@ pub(crate) async fn run(
     let channels: usize = plans.iter().map(|(_, channels)| channels.len()).sum();
     totals.print(channels, args.json, out)?;
     out.flush()?;
-    // On AWS, one `annalist index --follow` maintains the index.
-    if args.backend.backend == BackendKind::Embedded {
-        crate::search::index_what_came(backend, &args.index, &args.backend).await;
-    }
+    crate::search::index_what_came(backend, &args.index, &args.backend).await;
     early_end.check("run it again to continue where it stopped")?;
     match totals.remainder(channels) {
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! An export in a folder: an unpacked zip, or what slackdump wrote. Links are not followed, so that a hostile export
 //! brings in no other file of this machine.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -70,15 +70,15 @@ impl ExportEntries for FolderExport {
 
     fn open(&mut self, entry: usize) -> io::Result<Box<dyn Read + '_>> {
         let Some(entry) = self.entries.get(entry) else { return Err(io::ErrorKind::NotFound.into()) };
-        if entry.packed_bytes > MAX_ENTRY_BYTES {
-            let detail = format!("it has {} bytes", entry.packed_bytes);
-            return Err(io::Error::other(EntryTooLarge(detail)));
-        }
         // It may have become a link, or a pipe, since it was listed.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(self.root.join(&entry.name))?;
-        if !File::metadata(&file)?.is_file() {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
             return Err(io::Error::other("it is no file any more"));
+        }
+        if metadata.len() > MAX_ENTRY_BYTES {
+            return Err(io::Error::other(EntryTooLarge(format!("it has {} bytes", metadata.len()))));
         }
         Ok(Box::new(file.take(MAX_ENTRY_BYTES)))
     }

@@ -95,8 +95,7 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
     drop(progress);
     drop(target);
     if let Some(backend) = backend {
-        // On AWS, one `annalist index --follow` maintains the index.
-        if args.backend.backend == BackendKind::Embedded && !args.dry_run && imported.is_ok() {
+        if !args.dry_run && imported.is_ok() {
             crate::search::index_what_came(&backend, &args.index, &args.backend).await;
         }
         backend.close().await;
