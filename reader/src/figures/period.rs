@@ -98,6 +98,44 @@ impl Period {
         Self { from: self.from - (self.to - self.from), to: self.from }
     }
 
+    /// Returns the period of the same length that begins where this one ends.
+    pub fn next(&self) -> Self {
+        Self { from: self.to, to: self.to + (self.to - self.from) }
+    }
+
+    /// The name of the week, such as `2026-W46`; `None` if the period is no week from Monday to Monday.
+    pub fn week_name(&self) -> Option<String> {
+        let first = self.days()?.0.iso_week_date();
+        let is_week = first.weekday() == Weekday::Monday && self.to - self.from == 7 * DAY_MICROS;
+        is_week.then(|| format!("{:04}-W{:02}", first.year(), first.week()))
+    }
+
+    /// The first and the last day of the period, if it consists of whole days.
+    fn days(&self) -> Option<(Date, Date)> {
+        let day =
+            |micros: i64| Some(Timestamp::from_microsecond(micros).ok()?.to_zoned(TimeZone::UTC).date());
+        Some((day(self.from)?, day(self.to - 1)?)).filter(|_| self.has_whole_days())
+    }
+
+    /// The period for people, such as `9–15 November 2026 (week 46)`.
+    pub fn in_words(&self) -> String {
+        let Some((first, last)) = self.days() else { return self.bounds().join(" to ") };
+        let end = last.strftime("%-d %B %Y");
+        let days = if first == last {
+            end.to_string()
+        } else if (first.year(), first.month()) == (last.year(), last.month()) {
+            format!("{}–{end}", first.day())
+        } else if first.year() == last.year() {
+            format!("{} – {end}", first.strftime("%-d %B"))
+        } else {
+            format!("{} – {end}", first.strftime("%-d %B %Y"))
+        };
+        match self.week_name() {
+            Some(_) => format!("{days} (week {})", first.iso_week_date().week()),
+            None => days,
+        }
+    }
+
     /// Whether this period, and therefore the previous one, consists of whole days in UTC.
     pub(super) fn has_whole_days(&self) -> bool {
         self.from % DAY_MICROS == 0 && self.to % DAY_MICROS == 0
@@ -209,5 +247,26 @@ mod tests {
         assert_eq!(touched(day(1) - 1, day(2) + 1), ["2026-11-09", "2026-11-10", "2026-11-11"]);
         assert_eq!(touched(day(7), day(9)), [""; 0]);
         assert_eq!(touched(day(3), day(3)), [""; 0]);
+    }
+
+    #[test]
+    fn a_period_in_words_names_its_days_and_its_week() {
+        let day = |text: &str| text.parse::<Date>().unwrap().to_zoned(TimeZone::UTC).unwrap().timestamp();
+        let period = |from: &str, to: &str| {
+            Period::from_micros(day(from).as_microsecond(), day(to).as_microsecond()).unwrap()
+        };
+        for (from, to, words, week) in [
+            ("2026-11-09", "2026-11-16", "9–15 November 2026 (week 46)", Some("2026-W46")),
+            ("2026-11-30", "2026-12-07", "30 November – 6 December 2026 (week 49)", Some("2026-W49")),
+            ("2026-12-28", "2027-01-04", "28 December 2026 – 3 January 2027 (week 53)", Some("2026-W53")),
+            ("2026-11-10", "2026-11-17", "10–16 November 2026", None),
+            ("2026-11-10", "2026-11-11", "10 November 2026", None),
+        ] {
+            let period = period(from, to);
+            assert_eq!((period.in_words().as_str(), period.week_name().as_deref()), (words, week));
+            assert_eq!(period.next().previous(), period);
+        }
+        let hours = Period::from_micros(3_600_000_000, 7_200_000_000).unwrap();
+        assert_eq!(hours.in_words(), "1970-01-01T01:00:00Z to 1970-01-01T02:00:00Z");
     }
 }
