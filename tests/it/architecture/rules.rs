@@ -104,7 +104,7 @@ pub(super) const RULES: &[Rule] = &[
         example: "println!(\"{row}\");",
     },
     Rule {
-        paths: &["shared/aws/src/", "shared/embedded/src/"],
+        paths: &["shared/aws/src/", "shared/embedded/src/", "shared/s3/src/"],
         except: &[],
         forbidden: &["rules::", "slack::event", "slack::envelope", "key::messages"],
         tests_too: false,

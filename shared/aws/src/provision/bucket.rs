@@ -17,7 +17,6 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use super::deadline::PollDeadline;
 use super::transport;
 use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, build_failed, code, step};
-use crate::fault::CallSubject;
 use aws_resources::names::settings;
 use aws_resources::resources::{ENCRYPTION, UNFINISHED_DAYS, UNFINISHED_RULE};
 
@@ -178,7 +177,7 @@ pub(super) fn failed<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpR
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
-    ProvisionError::Failed(CallSubject::bucket(provisioner.aws).explain(error))
+    ProvisionError::Failed(provisioner.aws.bucket_subject().explain(error))
 }
 
 fn refusal<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpResponse>) -> BucketRefusal

@@ -206,8 +206,8 @@ impl<'a> Provisioner<'a> {
     fn new(aws: &'a Aws) -> Self {
         Self {
             aws,
-            sqs: policy::SETUP.sqs(&aws.sdk),
-            dynamodb: policy::SETUP.dynamodb(&aws.sdk),
+            sqs: policy::sqs(&aws.sdk, policy::SETUP),
+            dynamodb: policy::dynamodb(&aws.sdk, policy::SETUP),
             s3: policy::SETUP.s3(&aws.sdk),
         }
     }

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::deadline::PollDeadline;
 use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, code, step};
-use crate::fault::CallSubject;
 use aws_resources::names::settings;
 use aws_resources::resources::{dead_letter_attributes, queue_attributes};
 use ports::queue::topology::QueueSpec;
 use ports::queue::{QueueName, QueueRef};
+use s3::fault::CallSubject;
 
 /// A queue and its dead-letter queue, if they exist.
 pub(super) struct QueuePair {
@@ -142,7 +142,7 @@ async fn find_queue(
     queue: QueueRef,
 ) -> Result<Option<Existing>, ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
-    let subject = CallSubject::queue(provisioner.aws, &name);
+    let subject = provisioner.aws.queue_subject(&name);
     let failed = |line| ProvisionError::Failed(line);
     let url = match provisioner.sqs.get_queue_url().queue_name(&name).send().await {
         Ok(found) => found.queue_url.unwrap_or_default(),
@@ -180,7 +180,7 @@ async fn create_or_update(
     expected: QueueSettings,
 ) -> Result<(ProvisionStep, String), ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
-    let subject = CallSubject::queue(provisioner.aws, &name);
+    let subject = provisioner.aws.queue_subject(&name);
     let existing = match existing {
         Some(existing) => existing,
         None => {
@@ -248,7 +248,7 @@ async fn arn_of_new(
     queue: QueueRef,
     url: &str,
 ) -> Result<String, ProvisionError> {
-    let subject = CallSubject::queue(provisioner.aws, &provisioner.aws.names().queue(queue));
+    let subject = provisioner.aws.queue_subject(&provisioner.aws.names().queue(queue));
     let mut deadline = PollDeadline::after_minutes(1);
     loop {
         let request = provisioner.sqs.get_queue_attributes().queue_url(url);

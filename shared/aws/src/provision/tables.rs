@@ -10,10 +10,10 @@ use aws_sdk_dynamodb::types::{
 use super::deadline::PollDeadline;
 use super::keys::{definitions, key_names, schema};
 use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, build_failed, code, step};
-use crate::fault::CallSubject;
 use aws_resources::names::settings;
 use aws_resources::resources::{key_attributes, keys};
 use ports::queue::topology::{IndexSpec, TableRole, TableSpec};
+use s3::fault::CallSubject;
 
 /// Long enough for a table, and for an index over a small table.
 const WAIT_MINUTES: u64 = 5;
@@ -120,7 +120,7 @@ fn variable(role: TableRole) -> &'static str {
 impl<'a> TableProvisioner<'a> {
     fn new(provisioner: &'a Provisioner<'a>, spec: &'static TableSpec) -> Self {
         let name = provisioner.aws.names().table(spec.role);
-        let subject = CallSubject::table(provisioner.aws, name, variable(spec.role));
+        let subject = provisioner.aws.table_subject(name, variable(spec.role));
         Self { provisioner, spec, name, subject }
     }
 
