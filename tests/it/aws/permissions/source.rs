@@ -27,10 +27,7 @@ const GRANTED: [(Actions, &[&str]); 13] = [
     (may::ERASE, &["versions.rs"]),
     (may::BUCKET, &["files/mod.rs"]),
     (may::SECRET, &["secrets.rs"]),
-    (
-        may::PROVISION,
-        &["provision/bucket.rs", "provision/queues.rs", "provision/tables.rs", "provision/transport.rs"],
-    ),
+    (may::PROVISION, &["provision/bucket.rs", "provision/queues.rs", "provision/tables.rs"]),
 ];
 
 fn cargo(args: &[&str]) -> Vec<u8> {
