@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 use reader::figures::wording::{
-    WEEKDAYS, author_and_channel, change, headline, number_text, report_notes, title,
+    WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text, report_notes, title,
 };
 use reader::joined::ChannelOfTeam;
 use reader::numbers::grouped;
@@ -60,7 +60,10 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
         .collect();
     html! {
         h1 { (title(report)) }
-        p { (report.period.in_words()) span class="quiet" { ", compared with " (report.period.previous().in_words()) } }
+        p {
+            (report.period.in_words())
+            span class="quiet" { ", compared with " (report.period.previous().in_words()) }
+        }
         p class="headline" { (headline(report)) }
         @for note in report_notes(report) { p class="note" { (with_code(&note)) } }
         (figures(report))
@@ -100,7 +103,7 @@ fn with_code(text: &str) -> Markup {
 fn figures(report: &FiguresReport) -> Markup {
     html! {
         dl class="figures" {
-            @for name in FigureName::ALL {
+            @for name in FigureName::ALL.into_iter().filter(|name| is_of_scope(report, *name)) {
                 @let figure = report.figure(name);
                 @let change = change(name, &figure);
                 div class="figure" {
