@@ -1,5 +1,6 @@
 //! A report: the figures of a period and of the previous period, as one value.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use rules::figures::partners::{CountByPerson, Partners};
@@ -191,17 +192,19 @@ impl Figure {
 }
 
 /// A row of the table of channels.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankedChannel {
     /// The rank, starting at 1.
     pub rank: usize,
     /// The channel.
+    #[serde(rename = "channel_id")]
     pub channel: ChannelId,
     /// The channel's name.
     pub name: Option<String>,
     /// Messages of people in the channel.
     pub messages: u64,
     /// Messages of people in the previous period.
+    #[serde(rename = "previous_messages")]
     pub previous: u64,
     /// Words in the messages.
     pub words: u64,
@@ -214,19 +217,21 @@ pub struct RankedChannel {
 }
 
 /// A row of the table of people.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PersonRow {
     /// The rank, starting at 1.
     pub rank: usize,
     /// The person's id.
+    #[serde(rename = "user_id")]
     pub user: String,
     /// The person's name.
     pub name: Option<String>,
     /// The kind of author.
-    pub kind: &'static str,
+    pub kind: String,
     /// Their messages.
     pub messages: u64,
     /// Their messages in the previous period.
+    #[serde(rename = "previous_messages")]
     pub previous: u64,
     /// Words in their messages.
     pub words: u64,
@@ -247,9 +252,10 @@ pub struct PersonRow {
 }
 
 /// The activity of the people in one time zone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneRow {
     /// The zone, or `unknown`.
+    #[serde(rename = "tz")]
     pub zone: String,
     /// Number of people who posted.
     pub people: u64,
@@ -260,19 +266,24 @@ pub struct ZoneRow {
 }
 
 /// A message with the most reactions or replies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TopMessage {
     /// The message's channel.
+    #[serde(rename = "channel_id")]
     pub channel: ChannelId,
     /// The channel's name.
+    #[serde(rename = "channel")]
     pub channel_name: Option<String>,
     /// When it was posted.
     pub ts: Ts,
     /// The author's id.
+    #[serde(rename = "user_id")]
     pub user: Option<String>,
     /// The author's name.
+    #[serde(rename = "user")]
     pub user_name: Option<String>,
     /// Number of reactions or replies.
+    #[serde(alias = "reactions", alias = "replies")]
     pub count: u64,
     /// The link to the message in Slack.
     pub permalink: String,
