@@ -336,11 +336,51 @@ async fn every_role_permits_only_named_actions_and_resources() {
             for action in statement["Action"].as_array().unwrap() {
                 assert!(!action.as_str().unwrap().contains('*'), "{id}: {action}");
             }
+            if statement["Resource"] == json!({ "Fn::Split": [",", { "Ref": "BotTokenArn" }] }) {
+                assert_eq!(statement["Action"], json!(["secretsmanager:GetSecretValue"]));
+                continue;
+            }
             for resource in statement["Resource"].as_array().unwrap() {
                 assert!(resource.is_object(), "{id}: {resource}");
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bot_tokens_may_be_in_several_secrets_which_their_readers_may_read() {
+    let template = template(&Names::new("annalist", [None; 3], "annalist-files").unwrap()).await;
+    let secret = |name: &str| {
+        format!("arn:aws:secretsmanager:eu-central-1:123456789012:secret:annalist/{name}-a1B2c3")
+    };
+    let (one, two) = (secret("one"), [secret("one"), secret("two")].join(","));
+    let ten = vec![one.clone(); 10].join(",");
+    for (parameter, value, is_allowed) in [
+        ("BotTokenArn", "", true),
+        ("BotTokenArn", &one, true),
+        ("BotTokenArn", &two, true),
+        ("BotTokenArn", &ten, true),
+        ("BotTokenArn", &format!("{ten},{one}"), false),
+        ("BotTokenArn", &two.replace(',', ", "), false),
+        ("BotTokenArn", &format!("{one},"), false),
+        ("BotTokenArn", "xoxb-1", false),
+        ("SigningSecretArn", &one, true),
+        ("SigningSecretArn", &two, false),
+    ] {
+        let pattern = template["Parameters"][parameter]["AllowedPattern"].as_str().unwrap();
+        let script = "import re, sys; sys.exit(not re.search(sys.argv[1], sys.argv[2]))";
+        let matched = Command::new("python3").args(["-c", script, pattern, value]).status().unwrap();
+        assert_eq!(matched.success(), is_allowed, "{parameter} = {value:?}");
+    }
+    let readers = template["Resources"].as_object().unwrap().iter().filter(|(_, resource)| {
+        resource["Type"] == "AWS::IAM::Role"
+            && resource.to_string().contains(r#""Fn::Split":[",",{"Ref":"BotTokenArn"}]"#)
+    });
+    let given = template["Resources"].as_object().unwrap().iter().filter(|(_, resource)| {
+        !resource["Properties"]["Environment"]["Variables"]["SLACK_BOT_TOKEN_ARN"].is_null()
+    });
+    assert!(readers.clone().count() > 1);
+    assert_eq!(readers.count(), given.count(), "those that are given the secrets may read them");
 }
 
 #[tokio::test(flavor = "multi_thread")]

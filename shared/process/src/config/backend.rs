@@ -22,11 +22,17 @@ use ports::queue::Queue;
 /// The file of the search index, in its folder.
 pub const INDEX_FILE: &str = "index.db";
 
+/// The variable that chooses the backend.
+pub(super) const VARIABLE: &str = "ANNALIST_BACKEND";
+
+/// The heading of the settings that matter on AWS alone.
+pub(super) const AWS_HEADING: &str = "With --backend aws";
+
 /// The backend and its location.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BackendArgs {
     /// One folder on this machine, or SQS, DynamoDB and S3
-    #[arg(long, env = "ANNALIST_BACKEND", value_enum, default_value_t = BackendKind::Embedded, hide_possible_values = true, value_name = "embedded|aws")]
+    #[arg(long, env = VARIABLE, value_enum, default_value_t = BackendKind::Embedded, hide_possible_values = true, value_name = "embedded|aws")]
     pub backend: BackendKind,
     /// Settings of the embedded backend
     #[command(flatten)]
