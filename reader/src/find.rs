@@ -38,7 +38,6 @@ pub enum FindError {
     SeveralTeams {
         /// The requested id or name.
         called: String,
-        /// The locations of the channels.
         locations: Vec<ChannelOfTeam>,
     },
     /// Several channels of one workspace have this name.
@@ -46,13 +45,11 @@ pub enum FindError {
     SeveralChannels {
         /// The requested id or name.
         called: String,
-        /// The locations of the channels.
         locations: Vec<ChannelOfTeam>,
     },
     /// The archive has no rows of this workspace.
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -144,7 +141,6 @@ pub fn location_for_id<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c 
         .unwrap_or(channel.current_location())
 }
 
-/// The workspaces in the archive.
 pub async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
     let items = query_all(archive, Query::partition(key::teams())).await?;
     Ok(items.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect())
@@ -257,7 +253,6 @@ pub enum FindPersonError {
         /// Their ids.
         people: Vec<UserId>,
     },
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }

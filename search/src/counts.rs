@@ -23,7 +23,6 @@ pub struct ThreadSize {
 /// The messages at a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelActivity {
-    /// Their number.
     pub messages: u64,
     /// The newest of them.
     pub newest: Option<Ts>,

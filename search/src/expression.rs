@@ -12,7 +12,6 @@ use slack::ids::{TeamId, Ts};
 
 use crate::write::place_facet;
 
-/// A query for the index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct IndexQuery {
     /// FTS5 expressions that a message must match.

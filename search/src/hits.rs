@@ -36,12 +36,9 @@ const SMALLEST_PAGE: usize = 16;
 /// such as a query that only excludes words.
 const MAX_READ: usize = 100_000;
 
-/// A search request.
 #[derive(Debug, Clone)]
 pub struct SearchRequest {
-    /// The query.
     pub query: SearchQuery,
-    /// The workspaces to search.
     pub teams: Vec<TeamId>,
     /// The time zone of the query's days.
     pub zone: TimeZone,
@@ -104,10 +101,8 @@ pub enum SearchError {
     /// The query names an unknown person or channel.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The index failed.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }

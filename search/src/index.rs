@@ -21,7 +21,6 @@ use crate::{selection, write};
 /// The new state of a message for the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexedMessage {
-    /// The location of its channel.
     pub location: ChannelOfTeam,
     /// When it was written.
     pub ts: Ts,
@@ -47,7 +46,6 @@ pub(crate) struct IndexedText {
 pub struct IndexHit {
     /// Its id in the index. Messages of later seconds have greater ids.
     pub id: i64,
-    /// The location of its channel.
     pub location: ChannelOfTeam,
     /// When it was written.
     pub ts: Ts,

@@ -99,7 +99,6 @@ pub enum IndexError {
     /// The file cannot be opened or created.
     #[error("cannot open the search index {path}: {cause}; --index names another folder")]
     Open {
-        /// The path of the index.
         path: String,
         /// The cause. The message contains it, so it is not a source of this error, which would be printed
         /// twice.

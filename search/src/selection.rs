@@ -52,7 +52,6 @@ enum ScanTable {
     Words,
     /// Messages of threads.
     Threads,
-    /// All messages.
     Messages,
 }
 

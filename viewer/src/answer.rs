@@ -19,7 +19,6 @@ pub(crate) enum PageError {
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The file store failed.

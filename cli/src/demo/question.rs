@@ -12,7 +12,6 @@ use super::week::{BOT, DeliveryKind, DemoRequest, TEAM};
 const ASKER: &str = "U0ANA";
 const CHANNEL: &str = "C0GENERAL";
 
-/// The question.
 pub(super) const QUESTION: &str = "search release";
 
 /// Posts the question in a message that mentions the app.

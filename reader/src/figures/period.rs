@@ -27,12 +27,7 @@ pub enum PeriodError {
     NoWeek,
     /// The year does not have this week.
     #[error("there is no week {week} in {year}: a year has 52 or 53")]
-    UnknownWeek {
-        /// The year.
-        year: i16,
-        /// The week.
-        week: i8,
-    },
+    UnknownWeek { year: i16, week: i8 },
     /// The period ends before it begins, or has no length.
     #[error(
         "the period ends before it begins, or has no length: --to is exclusive, so a day ends with the next one"

@@ -11,11 +11,8 @@ use super::period::Period;
 /// What a report is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// A workspace.
     Team,
-    /// A channel.
     Channel(ChannelId),
-    /// A person.
     User(UserId),
 }
 
@@ -45,9 +42,7 @@ pub enum FigureName {
     ActiveUsers,
     /// People who posted.
     Posters,
-    /// Their messages.
     Messages,
-    /// The words in them.
     Words,
     /// The median number of messages per poster.
     MedianMessages,
@@ -147,7 +142,6 @@ impl FigureName {
 /// A number. Counts are exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// A count.
     Count(u64),
     /// A median or a share.
     Real(f64),
@@ -196,7 +190,6 @@ impl Figure {
 pub struct RankedChannel {
     /// The rank, starting at 1.
     pub rank: usize,
-    /// The channel.
     #[serde(rename = "channel_id")]
     pub channel: ChannelId,
     /// The channel's name.
@@ -228,7 +221,6 @@ pub struct PersonRow {
     pub name: Option<String>,
     /// The kind of author.
     pub kind: String,
-    /// Their messages.
     pub messages: u64,
     /// Their messages in the previous period.
     #[serde(rename = "previous_messages")]
@@ -259,9 +251,7 @@ pub struct ZoneRow {
     pub zone: String,
     /// Number of people who posted.
     pub people: u64,
-    /// Their messages.
     pub messages: u64,
-    /// Their words.
     pub words: u64,
 }
 
@@ -292,19 +282,15 @@ pub struct TopMessage {
 /// The figures of a period.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FiguresReport {
-    /// The workspace.
     pub team: TeamId,
     /// The workspace's name.
     pub team_name: Option<String>,
-    /// The scope.
     pub scope: Scope,
     /// The name of the channel or person; `None` for a workspace.
     pub scope_name: Option<String>,
-    /// The period.
     pub period: Period,
     /// A hash that changes if the report's content changes.
     pub basis: String,
-    /// The figures.
     pub figures: BTreeMap<FigureName, Figure>,
     /// Channels in which people posted, most messages first.
     pub channels: Vec<RankedChannel>,

@@ -64,9 +64,7 @@ impl MadeReport {
 /// A stored report in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedReport {
-    /// The workspace.
     pub team: TeamId,
-    /// The id of the report.
     pub report_id: String,
     /// The head row, which describes the report's inputs.
     pub head: ReportHead,

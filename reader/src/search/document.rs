@@ -26,7 +26,6 @@ pub struct SearchDocument {
     pub text: String,
     /// The lines of its notification with a word that the text lacks.
     pub notification: String,
-    /// Its facets.
     pub facets: BTreeSet<Facet>,
 }
 

@@ -54,10 +54,8 @@ fn contains(text: &[SearchUnit], requested: &TextCondition) -> bool {
     units::positions(text, &requested.units, requested.is_prefix).next().is_some()
 }
 
-/// A part of a snippet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnippetPart {
-    /// The text of the part.
     pub text: String,
     /// Whether the part matches the query.
     pub is_match: bool,

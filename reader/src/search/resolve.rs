@@ -28,7 +28,6 @@ pub struct ResolvedQuery {
 pub struct ResolvedTerm {
     /// Whether a message matches if the condition is false.
     pub is_negated: bool,
-    /// The condition.
     pub condition: ResolvedCondition,
 }
 
@@ -87,7 +86,6 @@ pub enum ResolveError {
         /// Similar names, closest first.
         close: Vec<String>,
     },
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }

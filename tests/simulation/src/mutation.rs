@@ -70,7 +70,6 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// All of them.
     pub const ALL: [Self; 22] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,

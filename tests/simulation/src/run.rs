@@ -37,7 +37,6 @@ const LONG_OUTAGE_DURATION: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The invariant.
     pub invariant: Invariant,
     /// A description of the violation.
     pub what: String,
@@ -49,7 +48,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The outcome of a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeedOutcome {
     /// The counts of faults, events and calls.

@@ -15,7 +15,6 @@ const PAGE: usize = 100;
 /// The start of a page: after this file of this workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilesStart {
-    /// The workspace.
     pub team: TeamId,
     /// The file's id.
     pub file: String,

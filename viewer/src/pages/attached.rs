@@ -20,9 +20,7 @@ const MAX_FILE_NAME_CHARS: usize = 120;
 /// How a browser shows a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileShape {
-    /// As a picture.
     Image,
-    /// As a video.
     Video,
     /// As sound.
     Audio,

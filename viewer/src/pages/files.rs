@@ -15,7 +15,6 @@ use crate::times;
 /// Maximum number of characters of a name that are shown.
 const MAX_FILE_NAME_CHARS: usize = 120;
 
-/// A page of files.
 #[derive(Debug, Default)]
 pub struct FilesPage {
     /// The rows from [`rules::project::file`].
@@ -24,7 +23,6 @@ pub struct FilesPage {
     pub next: Option<String>,
 }
 
-/// The page of a canvas.
 #[derive(Debug)]
 pub struct CanvasPage {
     /// The row from [`rules::project::file`].

@@ -23,7 +23,6 @@ pub const MAX_REACTORS: usize = 20;
 /// Number of colours for initials.
 const COLORS: u32 = 8;
 
-/// A message on a page.
 #[derive(Debug)]
 pub struct PageMessage {
     /// When it was written.
@@ -37,7 +36,6 @@ pub struct PageMessage {
 }
 
 impl PageMessage {
-    /// Whether the message is deleted.
     pub fn is_deleted(&self) -> bool {
         self.row.is_deleted()
     }

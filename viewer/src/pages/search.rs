@@ -12,7 +12,6 @@ use crate::times;
 /// A page of hits.
 #[derive(Debug, Default)]
 pub struct SearchPage {
-    /// The query.
     pub query: String,
     /// The hits, newest first.
     pub hits: Vec<SearchHit>,
@@ -46,7 +45,6 @@ pub fn search_page(page: &SearchPage, zone: &TimeZone, links: &dyn LinkScheme) -
     }
 }
 
-/// Hits per page.
 pub const HITS_PER_PAGE: usize = 20;
 
 fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {

@@ -89,7 +89,6 @@ pub struct ExistenceParts {
     pub table: Arc<dyn Existence>,
     /// Contains the known entities, and the states of jobs that wait aside.
     pub archive: Arc<dyn Archive>,
-    /// The clock.
     pub clock: SharedClock,
     /// The mode; if unset, the check enforces as soon as there is a token.
     pub mode: Option<ExistenceMode>,

@@ -23,7 +23,6 @@ use crate::operate::status::Status;
 /// Time limit for reading secrets: Secrets Manager answers within a second.
 pub(super) const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// All facts.
 pub(super) struct Facts {
     /// The flag with which another command opens the same archive.
     pub(super) backend_flag: String,
@@ -74,7 +73,6 @@ impl SocketFacts {
     }
 }
 
-/// The facts from Slack.
 pub(super) enum SlackFacts {
     /// A setting cannot be used.
     Unusable(String),

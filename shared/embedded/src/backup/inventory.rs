@@ -11,12 +11,9 @@ use ports::files::FileKey;
 /// created.
 const MAX_DEPTH: usize = 8;
 
-/// A published file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedFile {
-    /// Its key.
     pub key: String,
-    /// Its path.
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,

@@ -92,24 +92,17 @@ impl FileKey {
 pub enum FileKeyParts {
     /// A version of a file that was stored for this message.
     Shared {
-        /// The workspace.
         team: TeamId,
         /// The channel of the message.
         channel: ChannelId,
-        /// The message.
         ts: Ts,
-        /// The file.
         file: FileId,
     },
     /// An avatar or an emoji.
-    Image {
-        /// The workspace.
-        team: TeamId,
-    },
+    Image { team: TeamId },
 }
 
 impl FileKeyParts {
-    /// The workspace.
     pub fn team(&self) -> &TeamId {
         match self {
             Self::Shared { team, .. } | Self::Image { team } => team,

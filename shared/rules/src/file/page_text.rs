@@ -20,7 +20,6 @@ const INLINE: [&[u8]; 24] = [
 /// The elements whose content is not text for people.
 const HIDDEN: [&[u8]; 6] = [b"script", b"style", b"iframe", b"noembed", b"noframe", b"noscript"];
 
-/// A part of a page.
 enum PagePart {
     Text(String),
     LineEnd,

@@ -42,20 +42,16 @@ pub const MAX_SHARES: usize = 1000;
 /// A message that shares a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Share {
-    /// The channel.
     pub channel: ChannelId,
-    /// The message.
     pub ts: Ts,
 }
 
 /// The stored bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBytes {
-    /// Their key.
     pub key: FileKey,
     /// Their source, as returned by [`FileObject::source`].
     pub source: String,
-    /// Their size.
     pub size_bytes: u64,
     /// Their SHA-256, in hex.
     pub sha256: String,
@@ -214,7 +210,6 @@ pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
 /// The bytes that a row says are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedBytes<'r> {
-    /// Their key.
     pub key: FileKey,
     /// Their size, if the row has it.
     pub size_bytes: Option<u64>,

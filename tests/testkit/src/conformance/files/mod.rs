@@ -18,7 +18,6 @@ use case::FilesCase;
 
 /// An empty store.
 pub struct FilesFixture {
-    /// The store.
     pub files: Arc<dyn Files>,
     /// Resources that must live as long as the fixture.
     pub keep: Keep,
