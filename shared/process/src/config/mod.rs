@@ -12,6 +12,7 @@ pub mod nightly;
 pub mod publish;
 pub mod secrets;
 mod settings_file;
+mod settings_lines;
 pub mod setup;
 mod signing;
 pub mod slack;
