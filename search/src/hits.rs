@@ -343,7 +343,10 @@ impl<'a> ShownHits<'a> {
         let author = self.names.author(&content.author);
         let snippet = match &canvas {
             Some(canvas) => matching::snippet_of_text(&self.query, &canvas.text),
-            None => matching::snippet(&self.query, &document),
+            None => {
+                let text = document::text_without_signs(&message, &content, &self.names);
+                matching::snippet(&self.query, &text, &document.notification)
+            }
         };
         let (text, canvas) = match canvas {
             Some(canvas) => (canvas.name, Some(canvas.file)),

@@ -10,7 +10,7 @@ use super::query::{HasWhat, IsWhat};
 use super::units::{self, SearchUnit};
 use crate::names::DisplayNames;
 use crate::plain;
-use crate::text::spans::{LineKind, TextSpan};
+use crate::text::spans::{LineKind, TextLine, TextSpan};
 use crate::text::{self, MessageText, flat, markdown};
 
 /// The zone of the dates in searchable texts: the same message has the same words for everybody.
@@ -104,16 +104,28 @@ pub fn search_document(
     content: &MessageText,
     names: &DisplayNames<'_>,
 ) -> SearchDocument {
-    let mut lines: Vec<String> = content.lines.iter().map(|line| flat::line(line, names)).collect();
+    let lines = lines(message, content, |line| flat::line(line, names));
+    let notification = content.notification.iter().map(|line| flat::line(line, names)).collect();
+    let notification = with_other_words(notification, &lines).join("\n");
+    SearchDocument { text: lines.join("\n"), notification, facets: facets(message, content) }
+}
+
+/// Returns the document's text without the signs of styles and quotations, for snippets: there, a sign beside a marked word
+/// would look like another mark.
+pub fn text_without_signs(message: &MessageView, content: &MessageText, names: &DisplayNames<'_>) -> String {
+    lines(message, content, |line| flat::line_without_signs(line, names)).join("\n")
+}
+
+/// The lines of a message, and the names of its files.
+fn lines(message: &MessageView, content: &MessageText, shown: impl Fn(&TextLine) -> String) -> Vec<String> {
+    let mut lines: Vec<String> = content.lines.iter().map(shown).collect();
     for file in message.files() {
         let named = |name: &str| Some(plain::excerpt(file[name].as_str()?, MAX_FILE_NAME_CHARS));
         let (name, title) = (named("name"), named("title"));
         lines.extend(title.filter(|title| Some(title) != name.as_ref()));
         lines.extend(name);
     }
-    let notification = content.notification.iter().map(|line| flat::line(line, names)).collect();
-    let notification = with_other_words(notification, &lines).join("\n");
-    SearchDocument { text: lines.join("\n"), notification, facets: facets(message, content) }
+    lines
 }
 
 /// Returns the lines that have a word that others lack. Most are equal to one of the others.
