@@ -11,6 +11,7 @@ mod following;
 mod hidden;
 mod hostile;
 mod japanese;
+mod names;
 mod oracle;
 mod two_followers;
 mod workspaces;
