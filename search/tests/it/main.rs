@@ -13,5 +13,6 @@ mod hostile;
 mod japanese;
 mod names;
 mod oracle;
+mod size;
 mod two_followers;
 mod workspaces;

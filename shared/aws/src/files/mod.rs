@@ -19,7 +19,8 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use crate::fault::CallSubject;
 use crate::versions::delete_versions;
 use crate::{Aws, policy};
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
+use ports::files::key::ROOT;
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
 
 use writer::S3Writer;
 
@@ -67,6 +68,25 @@ impl Files for S3Files {
         let is_this_file = |found: &str| found == key.as_str();
         let deleted = delete_versions(objects, subject, bucket, key.as_str(), is_this_file).await;
         deleted.map(|versions| versions > 0).map_err(FilesError::Unavailable)
+    }
+
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError> {
+        let store = &self.0;
+        let mut after = after.map(|key| key.as_str().to_owned());
+        loop {
+            let list = store.objects.list_objects_v2().bucket(&store.bucket).prefix(ROOT);
+            let page = list.set_start_after(after).send().await.map_err(|error| store.unavailable(&error))?;
+            let listed = page.contents().iter().filter_map(|object| {
+                let size_bytes = object.size().unwrap_or_default().cast_unsigned();
+                Some(ListedFile { key: FileKey::parse(object.key()?)?, size_bytes })
+            });
+            let listed: Vec<ListedFile> = listed.collect();
+            after = page.contents().last().and_then(|object| object.key()).map(str::to_owned);
+            // A page of objects that are no files is not the end.
+            if !listed.is_empty() || after.is_none() {
+                return Ok(listed);
+            }
+        }
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
