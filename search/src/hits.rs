@@ -114,7 +114,7 @@ pub async fn search(
     request: SearchRequest,
 ) -> Result<SearchAnswer, SearchError> {
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, mut before, hidden } = request;
-    let names = NameSource { names: &index.names, archive, teams: &teams, hidden: &hidden };
+    let names = NameSource { index, archive, teams: &teams, hidden: &hidden };
     let query = names.resolved(query, &zone, with_deleted).await?;
     let index_query = IndexQuery::new(&query, &teams, Arc::clone(&hidden));
     let mut shown = ShownHits::new(archive, teams, query);

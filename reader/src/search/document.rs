@@ -19,6 +19,9 @@ pub const SEARCHED_ZONE: TimeZone = TimeZone::UTC;
 /// Number of searchable characters of a file's name or title.
 const MAX_FILE_NAME_CHARS: usize = 255;
 
+/// Number of compared bytes of a name in a message: as many as Slack allows in a name.
+const MAX_NAME_WORD_BYTES: usize = 80;
+
 /// The searchable parts of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchDocument {
@@ -37,6 +40,18 @@ impl Facet {
     /// The message was written by this person.
     pub fn author(user: &str) -> Self {
         Self(format!("u{}", word(user)))
+    }
+
+    /// The author has this name in the message itself, because an app chose it or because there is no other.
+    /// `None` for a name without words.
+    pub fn author_name(name: &[SearchUnit]) -> Option<Self> {
+        name_word('n', name)
+    }
+
+    /// The message has this label for a person, user group or channel that it mentions. `None` for a label
+    /// without words.
+    pub fn mention_label(label: &[SearchUnit]) -> Option<Self> {
+        name_word('l', label)
     }
 
     /// The message mentions this person, user group or channel.
@@ -84,6 +99,13 @@ impl Facet {
 /// Converts an id to a word. Ids are letters and digits; other characters of a forged id are left out.
 fn word(id: &str) -> String {
     id.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).take(32).collect()
+}
+
+/// Joins the words of a name to one, after a letter for what it names. Spaces and signs are not compared.
+fn name_word(letter: char, name: &[SearchUnit]) -> Option<Facet> {
+    let mut word: String = name.iter().map(|unit| unit.text.as_str()).collect();
+    word.truncate(word.floor_char_boundary(MAX_NAME_WORD_BYTES));
+    (!word.is_empty()).then(|| Facet(format!("{letter}{word}")))
 }
 
 impl SearchDocument {
@@ -161,12 +183,18 @@ fn facets(message: &MessageView, content: &MessageText) -> BTreeSet<Facet> {
     ];
     let mut facets: BTreeSet<Facet> =
         flags.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
-    facets.extend(content.author.id().map(Facet::author));
+    let author = &content.author;
+    facets.extend(author.id().map(Facet::author));
+    let name = author.name.as_deref().filter(|_| author.is_named_by_app || author.user.is_none());
+    facets.extend(name.and_then(|name| Facet::author_name(&units::split_into_units(name))));
     for span in content.all_spans() {
-        if let TextSpan::User { id, .. } | TextSpan::Channel { id, .. } | TextSpan::UserGroup { id, .. } =
-            span
+        if let TextSpan::User { id, label }
+        | TextSpan::Channel { id, label }
+        | TextSpan::UserGroup { id, label } = span
         {
             facets.extend([Facet::mention(id), Facet::mentions()]);
+            let label = label.as_deref().map(units::split_into_units);
+            facets.extend(label.and_then(|label| Facet::mention_label(&label)));
         }
     }
     facets
@@ -244,6 +272,7 @@ mod tests {
                 "hasreaction",
                 "isedited",
                 "isthread",
+                "lops",
                 "mc3",
                 "mentions",
                 "mu2",
@@ -252,9 +281,10 @@ mod tests {
         );
         let (words, facets) = indexed_words(&json!({
             "ts": "1.000000", "deleted": true, "bot_id": "B1", "subtype": "bot_message", "text": "会議室 は AWS障害",
+            "username": "Deploy-Bot 会議 🤖",
         }));
         assert_eq!(words, "会議 議室 室 は aws 障害 害");
-        assert_eq!(facets, ["isbot", "isdeleted", "ub1"]);
+        assert_eq!(facets, ["isbot", "isdeleted", "ndeploybot会議🤖", "ub1"]);
     }
 
     #[test]

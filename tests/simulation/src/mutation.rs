@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::{Guard, Update};
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
@@ -49,6 +49,8 @@ pub enum Mutation {
     IgnoreAuthorizations,
     /// The older of two events about a pin wins, so a removed pin comes back.
     OlderPin,
+    /// The older of two lists of bookmarks wins, so a removed bookmark comes back.
+    OlderBookmarkList,
     /// Readers take a message's `text` and ignore its blocks and attachments.
     ReadTextOnly,
     /// A message with a null field is not stored.
@@ -70,7 +72,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -84,6 +86,7 @@ impl Mutation {
         Self::KeepBytes,
         Self::IgnoreAuthorizations,
         Self::OlderPin,
+        Self::OlderBookmarkList,
         Self::ReadTextOnly,
         Self::DropNullFields,
         Self::DropEarlyReplies,
@@ -204,6 +207,10 @@ impl Mutants {
                 let guard = Guard::Less { register: register.clone(), version: version.clone() };
                 Cow::Owned(Update { guard, ..update.clone() })
             }
+            Some(Mutation::OlderBookmarkList) if update.key.item_id.starts_with("bookmark#") => {
+                let guard = Guard::Less { register: register.clone(), version: version.clone() };
+                Cow::Owned(Update { guard, ..update.clone() })
+            }
             Some(Mutation::OlderUserGroupWins) if update.key.item_id.starts_with("usergroup#") => {
                 let mut unguarded = Update { guard: Guard::Always, ..update.clone() };
                 unguarded.set.insert(register.clone(), version.as_str().into());
@@ -237,6 +244,10 @@ impl Files for KeepingFiles {
 
     async fn delete(&self, _: &FileKey) -> Result<bool, FilesError> {
         Ok(true)
+    }
+
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError> {
+        self.0.list(after).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

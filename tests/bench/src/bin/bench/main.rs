@@ -6,6 +6,7 @@ mod aws;
 mod baseline;
 mod beside;
 mod channels;
+mod compare;
 mod connection;
 mod directory;
 mod drain;
@@ -71,16 +72,19 @@ struct Settings {
     /// Formats of `export`: a million messages take half a minute to two minutes in each
     #[arg(long, global = true, value_delimiter = ',', default_values = export::FORMATS, value_parser = export::FORMATS)]
     formats: Vec<String>,
-    /// Rows of the large channel of `flat`, messages of `import`, `export`, `search` and `pages`
+    /// Rows of the large channel of `flat`, messages of `import`, `export`, `search`, `pages` and `compare`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
+    /// The other binary of `compare`
+    #[arg(long, global = true)]
+    before: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Subcommand)]
 enum BenchCommand {
     #[command(flatten)]
     Part(BenchPart),
-    /// All parts except `aws` and `lambda`
+    /// All parts except `aws`, `lambda` and `compare`
     All,
     /// The baseline that only checks the signature
     #[command(hide = true)]
@@ -124,6 +128,8 @@ enum BenchPart {
     Figures,
     /// How fast messages are found, and how large the index is
     Search,
+    /// Import, index, search and pages, compared with another binary of `annalist`: `--before`
+    Compare,
     /// Pages of an archive, as `annalist view` serves them
     Pages,
     /// Whether the time of long texts grows with their length alone
@@ -180,6 +186,7 @@ impl BenchPart {
             Self::Erase => erase::measure(settings).await?,
             Self::Figures => figures::measure(settings).await?,
             Self::Search => search::measure(settings).await?,
+            Self::Compare => compare::measure(settings).await?,
             Self::Pages => return pages::measure(settings).await,
             Self::Texts => texts::measure().await?,
             Self::Questions => return questions::measure(settings).await,
