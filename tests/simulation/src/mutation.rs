@@ -8,12 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{Guard, Update};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
+use ports::queue::waiting::WaitCause;
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
 use workers::admission::ExistenceMode;
-use workers::runtime::{Batch, JobOutcome, Worker};
+use workers::runtime::{Batch, JobOutcome, ReceivedJob, Worker};
 
 use super::verdict::request;
 use super::world::lock;
@@ -67,11 +68,13 @@ pub enum Mutation {
     LoseWakes,
     /// The row of a waiting job is deleted before the job is sent back, and the process ends in between.
     DeleteBeforeSend,
+    /// What would be dropped does not wait behind older jobs of its workspace that are set aside.
+    DropBeforeOlder,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -94,6 +97,7 @@ impl Mutation {
         Self::TrustConversionsOnly,
         Self::LoseWakes,
         Self::DeleteBeforeSend,
+        Self::DropBeforeOlder,
     ];
 }
 
@@ -134,6 +138,20 @@ impl Mutants {
                 } else {
                     worker.work(&Batch::decode(&[job])).await;
                 }
+            }
+            return;
+        }
+        if self.mutation == Some(Mutation::DropBeforeOlder) {
+            for job in batch.received() {
+                let tried = ReceivedJob::new(job.delivery().clone());
+                worker.work(&Batch::decode(&[&tried])).await;
+                job.settle(match tried.into_outcome().1 {
+                    JobOutcome::Wait(WaitCause::Order, _) => JobOutcome::Done,
+                    other @ (JobOutcome::Done
+                    | JobOutcome::Retry(_)
+                    | JobOutcome::Wait(..)
+                    | JobOutcome::Quarantine(_)) => other,
+                });
             }
             return;
         }
