@@ -8,12 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{Guard, Update};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
+use ports::queue::waiting::WaitCause;
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
 use workers::admission::ExistenceMode;
-use workers::runtime::{Batch, JobOutcome, Worker};
+use workers::runtime::{Batch, JobOutcome, ReceivedJob, Worker};
 
 use super::verdict::request;
 use super::world::lock;
@@ -69,10 +70,12 @@ pub enum Mutation {
     LoseWakes,
     /// The row of a waiting job is deleted before the job is sent back, and the process ends in between.
     DeleteBeforeSend,
+    /// What would be dropped does not wait behind older jobs of its workspace that are set aside.
+    DropBeforeOlder,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -96,6 +99,7 @@ impl Mutation {
         Self::TrustConversionsOnly,
         Self::LoseWakes,
         Self::DeleteBeforeSend,
+        Self::DropBeforeOlder,
     ];
 }
 
@@ -136,6 +140,20 @@ impl Mutants {
                 } else {
                     worker.work(&Batch::decode(&[job])).await;
                 }
+            }
+            return;
+        }
+        if self.mutation == Some(Mutation::DropBeforeOlder) {
+            for job in batch.received() {
+                let tried = ReceivedJob::new(job.delivery().clone());
+                worker.work(&Batch::decode(&[&tried])).await;
+                job.settle(match tried.into_outcome().1 {
+                    JobOutcome::Wait(WaitCause::Order, _) => JobOutcome::Done,
+                    other @ (JobOutcome::Done
+                    | JobOutcome::Retry(_)
+                    | JobOutcome::Wait(..)
+                    | JobOutcome::Quarantine(_)) => other,
+                });
             }
             return;
         }

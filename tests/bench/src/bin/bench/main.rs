@@ -30,6 +30,7 @@ mod slack;
 mod startup;
 mod sustained;
 mod texts;
+mod waiting;
 mod watched;
 
 use std::io::Write;
@@ -110,6 +111,8 @@ enum BenchPart {
     Flat,
     /// The cost of the existence check
     Existence,
+    /// How fast jobs are set aside and sent back, and in how much memory
+    Waiting,
     /// How fast channel events are folded
     Channels,
     /// Whether channels and files slow messages down
@@ -147,13 +150,14 @@ enum BenchPart {
 }
 
 /// The parts of `all`, in the order of the report.
-const ALL: [BenchPart; 19] = [
+const ALL: [BenchPart; 20] = [
     BenchPart::Startup,
     BenchPart::Acks,
     BenchPart::Sustained,
     BenchPart::Drain,
     BenchPart::Flat,
     BenchPart::Existence,
+    BenchPart::Waiting,
     BenchPart::Channels,
     BenchPart::Beside,
     BenchPart::Directory,
@@ -177,6 +181,7 @@ impl BenchPart {
             Self::Sustained => sustained::measure(settings).await?,
             Self::Flat => flat::measure(settings).await?,
             Self::Existence => existence::measure(settings).await?,
+            Self::Waiting => waiting::measure(settings).await?,
             Self::Channels => channels::measure(settings).await?,
             Self::Beside => beside::measure(settings).await?,
             Self::Directory => directory::measure(settings).await?,
