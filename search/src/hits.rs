@@ -140,6 +140,19 @@ pub async fn search(
     Ok(shown.answer(before.filter(|_| is_cut)))
 }
 
+/// Counts the messages of the index that may match, up to `max`. Nearly all of them do.
+pub async fn estimate(
+    archive: &dyn Archive,
+    index: &SearchIndex,
+    request: SearchRequest,
+    max: usize,
+) -> Result<u64, SearchError> {
+    let SearchRequest { query, teams, zone, with_deleted, hidden, .. } = request;
+    let names = NameSource { names: &index.names, archive, teams: &teams, hidden: &hidden };
+    let query = names.resolved(query, &zone, with_deleted).await?;
+    Ok(index.count_matches(&IndexQuery::new(&query, &teams, hidden), max).await?)
+}
+
 fn page_size(missing: usize) -> usize {
     missing.clamp(SMALLEST_PAGE, PAGE)
 }

@@ -265,6 +265,12 @@ impl SearchIndex {
         Ok(known)
     }
 
+    /// Counts the messages that may match, up to `max`.
+    pub(crate) async fn count_matches(&self, query: &IndexQuery, max: usize) -> Result<u64, IndexError> {
+        let query = query.clone();
+        self.read(move |connection| selection::count(connection, &query, max)).await
+    }
+
     /// Returns the best of the newest messages that may match, best first.
     pub(crate) async fn best(&self, query: &IndexQuery, limit: usize) -> Result<Vec<IndexHit>, IndexError> {
         let query = query.clone();
