@@ -39,7 +39,6 @@ pub struct RecentThreads {
 /// The messages at a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelActivity {
-    /// Their number.
     pub messages: u64,
     /// The oldest of them.
     pub oldest: Option<Ts>,

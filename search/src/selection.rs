@@ -61,7 +61,6 @@ enum ScanTable {
     Words,
     /// Messages of threads.
     Threads,
-    /// All messages.
     Messages,
 }
 

@@ -22,7 +22,6 @@ pub(crate) enum PageError {
     /// The search index cannot be used.
     #[error("The search index cannot be used: see the log of this program.")]
     NoIndex,
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The file store failed.

@@ -20,14 +20,12 @@ pub trait LinkScheme: Send + Sync {
     /// The messages of a channel after this one.
     fn after(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
-    /// A message in its channel.
     fn message(&self, location: &ChannelOfTeam, ts: &Ts) -> String;
 
     /// The thread with this root. On a served site, the timestamp may also be a reply's, and the page then
     /// has that reply.
     fn thread(&self, location: &ChannelOfTeam, root_ts: &Ts) -> String;
 
-    /// The versions of a message.
     fn versions(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
     /// The bytes of a file; of a canvas, those of the newest version.
@@ -64,11 +62,8 @@ pub trait LinkScheme: Send + Sync {
 /// A page of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SitePage {
-    /// The channels.
     Channels,
-    /// The search.
     Search,
-    /// The files.
     Files,
     /// The figures of a period.
     Figures,

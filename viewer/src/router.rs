@@ -49,7 +49,6 @@ pub struct Viewer {
     pub files: Arc<dyn Files>,
     /// The search index.
     pub index: IndexSource,
-    /// The clock.
     pub clock: SharedClock,
     /// The time zone of times and days.
     pub zone: TimeZone,

@@ -42,7 +42,6 @@ pub(crate) struct ViewerState {
     pub(crate) access: Access,
     pub(crate) admissions: Admissions,
     pub(crate) guesses: WrongGuesses,
-    /// The menu with all channels.
     pub(crate) menu: CachedValue<ChannelMenu>,
     pub(crate) emoji: CachedValue<EmojiBook>,
     /// The activity of all channels.

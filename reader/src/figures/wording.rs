@@ -139,15 +139,6 @@ pub fn is_of_scope(report: &FiguresReport, name: FigureName) -> bool {
     }
 }
 
-/// The sentence for a report without a message.
-pub fn nothing_posted(report: &FiguresReport) -> String {
-    match report.scope {
-        Scope::Team => "No person posted a message in this period.".to_owned(),
-        Scope::Channel(_) => format!("No person posted a message in {} in this period.", title(report)),
-        Scope::User(_) => format!("{} wrote nothing in this period.", title(report)),
-    }
-}
-
 /// Returns the notes on a report's limitations.
 pub fn report_notes(report: &FiguresReport) -> Vec<String> {
     let mut notes = Vec::new();

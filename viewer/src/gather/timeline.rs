@@ -29,11 +29,8 @@ const MAX_ROWS: usize = 4_096;
 pub enum TimelineStart {
     /// The newest messages.
     Newest,
-    /// The messages before this one.
     Before(Ts),
-    /// The messages after this one.
     After(Ts),
-    /// The messages around this one.
     Around(Ts),
     /// The messages from this day on.
     Day(Date),

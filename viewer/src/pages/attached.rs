@@ -26,9 +26,7 @@ const MAX_PIXELS: u64 = 100_000;
 /// How a browser shows a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileShape {
-    /// As a picture.
     Image,
-    /// As a video.
     Video,
     /// As sound.
     Audio,

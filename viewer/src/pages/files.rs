@@ -184,7 +184,6 @@ pub struct FilesContext<'a> {
     pub zone: &'a TimeZone,
 }
 
-/// The page of a canvas.
 #[derive(Debug)]
 pub struct CanvasPage {
     /// The row from [`rules::project::file`].

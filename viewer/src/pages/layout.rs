@@ -15,7 +15,6 @@ const MAX_HERE_CHARS: usize = 20;
 /// The pane that a narrow screen shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainPane {
-    /// The channels.
     Channels,
     /// The page itself.
     Page,
@@ -31,7 +30,6 @@ pub struct Frame<'a> {
     pub page: Option<SitePage>,
     /// The initial text of the search field.
     pub query: &'a str,
-    /// The menu of channels.
     pub menu: &'a ChannelMenu,
     /// The pane that a narrow screen shows.
     pub main_pane: MainPane,

@@ -27,7 +27,6 @@ const MAX_LARGE_SPANS: usize = 9;
 /// Number of colours for initials.
 const COLORS: u32 = 8;
 
-/// A message on a page.
 #[derive(Debug)]
 pub struct PageMessage {
     /// When it was written.
@@ -41,7 +40,6 @@ pub struct PageMessage {
 }
 
 impl PageMessage {
-    /// Whether the message is deleted.
     pub fn is_deleted(&self) -> bool {
         self.row.is_deleted()
     }

@@ -15,7 +15,6 @@ use crate::times;
 /// A page of hits.
 #[derive(Debug, Default)]
 pub struct SearchPage {
-    /// The query.
     pub query: String,
     /// The hits, newest first.
     pub hits: Vec<SearchHit>,
@@ -84,7 +83,6 @@ pub fn search_page(page: &SearchPage, zone: &TimeZone, links: &dyn LinkScheme) -
     }
 }
 
-/// Hits per page.
 pub const HITS_PER_PAGE: usize = 20;
 
 /// Renders the number of hits, and the switch of their order.

@@ -13,7 +13,6 @@ use slack::ids::TeamId;
 use super::MAX_NAME_CHARS;
 use crate::links::{LinkScheme, SitePage};
 
-/// A channel of the menu.
 #[derive(Debug, Clone)]
 pub struct MenuChannel {
     /// The channel's location.

@@ -9,7 +9,6 @@ use super::{PageContext, timeline};
 use crate::times;
 use slack::ids::Ts;
 
-/// A page of a thread.
 #[derive(Debug)]
 pub struct ThreadPage {
     /// The timestamp of its root.

@@ -57,16 +57,13 @@ pub struct ChannelTitle {
     pub marks: Vec<&'static str>,
     /// The pinned messages, oldest first.
     pub pins: Vec<PageMessage>,
-    /// Its bookmarks.
     pub bookmarks: Vec<ChannelBookmark>,
 }
 
 /// A bookmark of a channel. Both texts are untrusted.
 #[derive(Debug, Default)]
 pub struct ChannelBookmark {
-    /// Its title.
     pub title: String,
-    /// Its address.
     pub address: String,
     /// Whether it was removed in Slack.
     pub is_removed: bool,
