@@ -282,9 +282,9 @@ pub async fn find_person(
     }
 }
 
-/// Whether a text looks like a Slack user id and not like a name.
+/// Whether a text looks like the id of a person or a bot in Slack and not like a name.
 pub(crate) fn looks_like_an_id(called: &str) -> bool {
-    called.starts_with(['U', 'W'])
+    called.starts_with(['U', 'W', 'B'])
         && called.bytes().any(|byte| byte.is_ascii_digit())
         && UserId::parse(called).is_ok()
 }

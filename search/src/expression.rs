@@ -78,6 +78,11 @@ impl IndexQuery {
         index_query
     }
 
+    /// The query for the messages with this facet.
+    pub(crate) fn of_facet(facet: &Facet, teams: &[TeamId], hidden: Arc<HiddenChannels>) -> Self {
+        Self { required: vec![facets([facet])], teams: teams.to_vec(), hidden, ..Self::default() }
+    }
+
     /// Returns the FTS5 expression for these place ids and without the hidden ones; `None` if no condition is
     /// required.
     pub(crate) fn expression(&self, place_ids: &[Vec<i64>], hidden: &[i64]) -> Option<String> {

@@ -114,7 +114,7 @@ pub async fn search(
     request: SearchRequest,
 ) -> Result<SearchAnswer, SearchError> {
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, mut before, hidden } = request;
-    let names = NameSource { names: &index.names, archive, teams: &teams, hidden: &hidden };
+    let names = NameSource { index, archive, teams: &teams, hidden: &hidden };
     let query = names.resolved(query, &zone, with_deleted).await?;
     let index_query = IndexQuery::new(&query, &teams, Arc::clone(&hidden));
     let mut shown = ShownHits::new(archive, teams, query);
@@ -138,6 +138,19 @@ pub async fn search(
     }
     let is_cut = shown.hits.len() < limit;
     Ok(shown.answer(before.filter(|_| is_cut)))
+}
+
+/// Counts the messages of the index that may match, up to `max`. Nearly all of them do.
+pub async fn estimate(
+    archive: &dyn Archive,
+    index: &SearchIndex,
+    request: SearchRequest,
+    max: usize,
+) -> Result<u64, SearchError> {
+    let SearchRequest { query, teams, zone, with_deleted, hidden, .. } = request;
+    let names = NameSource { names: &index.names, archive, teams: &teams, hidden: &hidden };
+    let query = names.resolved(query, &zone, with_deleted).await?;
+    Ok(index.count_matches(&IndexQuery::new(&query, &teams, hidden), max).await?)
 }
 
 fn page_size(missing: usize) -> usize {
@@ -343,7 +356,10 @@ impl<'a> ShownHits<'a> {
         let author = self.names.author(&content.author);
         let snippet = match &canvas {
             Some(canvas) => matching::snippet_of_text(&self.query, &canvas.text),
-            None => matching::snippet(&self.query, &document),
+            None => {
+                let text = document::text_without_signs(&message, &content, &self.names);
+                matching::snippet(&self.query, &text, &document.notification)
+            }
         };
         let (text, canvas) = match canvas {
             Some(canvas) => (canvas.name, Some(canvas.file)),

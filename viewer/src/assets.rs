@@ -30,7 +30,7 @@ pub static STYLE: Asset = Asset {
 pub static SCRIPT: Asset = Asset {
     name: "comfort",
     extension: "js",
-    content: include_str!("../assets/comfort.js"),
+    content: concat!(include_str!("../assets/comfort.js"), include_str!("../assets/reading.js")),
     content_type: "text/javascript; charset=utf-8",
 };
 

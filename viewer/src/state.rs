@@ -20,7 +20,7 @@ use crate::access::identity::Admissions;
 use crate::answer::PageError;
 use crate::gather;
 use crate::gather::pictures::EmojiBook;
-use crate::handlers::CachedValue;
+use crate::handlers::{CachedValue, ChannelActivities};
 use crate::index::FreshIndex;
 use crate::login::WrongGuesses;
 use crate::pages::sidebar::ChannelMenu;
@@ -44,6 +44,8 @@ pub(crate) struct ViewerState {
     pub(crate) guesses: WrongGuesses,
     pub(crate) menu: CachedValue<ChannelMenu>,
     pub(crate) emoji: CachedValue<EmojiBook>,
+    /// The activity of all channels.
+    pub(crate) activity: CachedValue<ChannelActivities>,
     private: CachedValue<PrivateChannels>,
     is_private_for_all: bool,
     pub(crate) page_slots: Arc<Semaphore>,
@@ -63,6 +65,7 @@ impl ViewerState {
             guesses: WrongGuesses::default(),
             menu: CachedValue::default(),
             emoji: CachedValue::default(),
+            activity: CachedValue::default(),
             private: CachedValue::default(),
             is_private_for_all,
             page_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_PAGES)),

@@ -265,11 +265,17 @@ async fn remove_earlier_demo(folder: &Path, clock: &SharedClock) -> anyhow::Resu
     if folder.join(DATABASE_FILE).exists() {
         let earlier = Backend::open_existing(&BackendArgs::embedded(folder), Arc::clone(clock)).await?;
         let teams = earlier.archive().query(&Query::partition(key::teams())).await?;
+        let is_in_use = earlier.database().map_or(Ok(false), |database| database.is_used_by_others())?;
         earlier.close().await;
         let others = teams.items.iter().any(|team| team.key.timestamp != week::TEAM);
         ensure!(
             !others,
             "{} was made by the demo but holds another workspace by now: choose another folder with --data",
+            folder.display()
+        );
+        ensure!(
+            !is_in_use,
+            "{} is in use: end `annalist view` or `annalist up` there, or choose another folder with --data",
             folder.display()
         );
     }
@@ -308,6 +314,15 @@ mod tests {
         std::fs::write(folder.join(MARKER), "").unwrap();
         remove_earlier_demo_in(&folder).await.unwrap();
         assert!(!folder.exists());
+    }
+
+    #[tokio::test]
+    async fn a_demo_folder_in_use_is_left_alone() {
+        let fixture = crate::fixture::CliFixture::open().await;
+        let folder = fixture.data().data.data;
+        std::fs::write(folder.join(MARKER), "").unwrap();
+        let refused = remove_earlier_demo_in(&folder).await.unwrap_err().to_string();
+        assert!(refused.contains("is in use") && folder.join(MARKER).exists(), "{refused}");
     }
 
     #[tokio::test]

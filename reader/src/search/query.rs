@@ -172,6 +172,28 @@ impl SearchQuery {
     }
 }
 
+/// Returns the words of a query that look like filters or operators of other programs, but are read as words.
+pub fn unknown_operators(text: &str) -> Vec<String> {
+    let mut unknown = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() && unknown.len() < MAX_TERMS {
+        let (word, after) = next_word(rest);
+        rest = after.trim_start();
+        let bare = word.trim_start_matches('-');
+        let is_filter = bare.split_once(':').is_some_and(|(name, value)| {
+            let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+            is_name
+                && !value.is_empty()
+                && !value.starts_with("//")
+                && filter(&name.to_ascii_lowercase(), value) == Ok(None)
+        });
+        if is_filter || matches!(word, "AND" | "OR" | "NOT") {
+            unknown.push(crate::plain::excerpt(word, MAX_SHOWN_CHARS));
+        }
+    }
+    unknown
+}
+
 fn is_quote(c: char) -> bool {
     matches!(c, '"' | '“' | '”' | '„' | '＂')
 }

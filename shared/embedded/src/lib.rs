@@ -26,13 +26,13 @@ mod scan;
 mod turns;
 mod writer;
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ports::archive::Archive;
-use ports::archive::ItemKey;
 use ports::archive::erasure::ErasureScope;
+use ports::archive::{Archive, ArchiveError, ItemKey};
 use ports::changes::Changes;
 use ports::claims::{Claims, ClaimsError};
 use ports::clock::SharedClock;
@@ -60,6 +60,9 @@ pub const DATABASE_FILE: &str = "annalist.db";
 
 /// The folder within the data folder with the locks of the processes that use it.
 const PROCESSES_FOLDER: &str = "processes";
+
+/// The file, in the folder of the processes, that a process locks while it copies the folder.
+const COPYING: &str = "copy";
 
 pub const FILES_FOLDER: &str = "files";
 
@@ -269,6 +272,22 @@ impl Database {
     /// If the database cannot be read.
     pub async fn scan(&self, after: Option<ItemKey>, limit: usize) -> Result<Vec<ScannedRow>, String> {
         self.readers.read(move |connection| scan::page(connection, after.as_ref(), limit)).await
+    }
+
+    /// The id of this archive; a folder that was restored from it has the same one.
+    ///
+    /// # Errors
+    /// [`ArchiveError`]
+    pub async fn archive_id(&self) -> Result<String, ArchiveError> {
+        EmbeddedChanges::new(Arc::clone(&self.writer), Arc::clone(&self.readers)).archive_id().await
+    }
+
+    /// Keeps other processes from copying this folder until the file is dropped; `None` if one does.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lock_copying(&self) -> std::io::Result<Option<File>> {
+        process_lock::try_lock(&self.data.join(PROCESSES_FOLDER), COPYING)
     }
 
     /// Returns a page of the jobs after `after` on all queues, including dead letters, in the order in which

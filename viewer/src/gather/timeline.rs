@@ -76,6 +76,11 @@ pub async fn read(
             page.day = Some(*day);
             if let Some(first) = times::day_start(*day, zone) {
                 read_after(channel, &neighbour(&first, -1), zone, &mut page).await?;
+                if page.messages.is_empty() && page.ends.newer.is_none() && page.ends.older.is_some() {
+                    let older = older(channel, Some(first), PAGE, zone).await?;
+                    (page.messages, page.ends.older) = (older.messages, older.next);
+                    page.is_from_end = true;
+                }
             }
         }
         TimelineStart::Around(ts) => {

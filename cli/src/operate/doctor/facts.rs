@@ -17,6 +17,7 @@ use slack_api::check::{BotIdentity, ClockComparison};
 use slack_api::probe::ProbeFailure;
 use slack_api::{ApiError, TokenKind};
 
+use super::unnamed::UnnamedFiles;
 use super::{DoctorArgs, archive_facts, local_facts, slack_facts};
 use crate::operate::status::Status;
 
@@ -177,6 +178,8 @@ pub(super) struct ArchiveFacts {
     /// Whether another process has the folder open; `None` if this is unknown.
     pub(super) in_use: Option<bool>,
     pub(super) gaps: Result<Gaps, String>,
+    /// The files that no row names; `None` if they were not compared.
+    pub(super) unnamed: Result<Option<UnnamedFiles>, String>,
     /// `None` if there is no database file.
     pub(super) integrity: Option<Result<Integrity, String>>,
 }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::BackupError;
 use crate::archive::item;
 use crate::connection::{open_for_reading, schema_of};
+use crate::scan::{self, ScannedRow};
 use crate::{DATABASE_FILE, OpenError, VERSION, files_uri, join};
 
 /// A copy of the database.
@@ -61,6 +62,14 @@ impl CopiedRows {
         let select = "SELECT item_id, timestamp, attributes FROM items WHERE item_id = ?1 AND timestamp = ?2";
         let mut select = self.0.prepare_cached(select).map_err(BackupError::Copy)?;
         select.query_row([&key.item_id, &key.timestamp], item).optional().map_err(BackupError::Copy)
+    }
+
+    /// Reads the rows after a key, in the order of keys, also those that are no items. An empty page is the end.
+    ///
+    /// # Errors
+    /// [`BackupError::Copy`]
+    pub fn page(&self, after: Option<&ItemKey>, limit: usize) -> Result<Vec<ScannedRow>, BackupError> {
+        scan::page(&self.0, after, limit).map_err(BackupError::Copy)
     }
 
     /// Reads the rows of a partition, one after the other.

@@ -9,7 +9,7 @@ use slack::hex::to_hex;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 /// The prefix of every key.
-const ROOT: &str = "slack/";
+pub const ROOT: &str = "slack/";
 
 /// The maximum length of a key: ids and a timestamp, all of bounded length.
 const MAX_KEY_BYTES: usize = 200;

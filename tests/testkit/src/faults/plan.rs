@@ -40,6 +40,8 @@ pub enum PortMethod {
     ReadFile,
     /// `Files::delete`.
     DeleteFile,
+    /// `Files::list`.
+    ListFiles,
     /// `Claims::claim`.
     Claim,
     /// `Claims::renew`.
