@@ -13,6 +13,5 @@ mod hostile;
 mod japanese;
 mod names;
 mod oracle;
-mod size;
 mod two_followers;
 mod workspaces;
