@@ -110,6 +110,7 @@ async fn in_channel(
     let (mut names, pictures) = names_and_pictures(state, channel, &all).await?;
     let mut title = channel::title(&*state.archive, location, &mut names).await?;
     title.pins = pins;
+    page.proven_to = channel::proven_to(&*state.archive, location).await?;
     let shown =
         PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, location };
     let main = html! {

@@ -101,7 +101,7 @@ pub struct ImportOptions {
 pub struct ImportSum {
     /// Public channels.
     pub channels: u64,
-    /// Messages: the sum of the next three.
+    /// Messages: the sum of the next four.
     pub messages: u64,
     /// Messages that were not in the archive.
     pub new: u64,
@@ -109,6 +109,8 @@ pub struct ImportSum {
     pub updated: u64,
     /// Messages that the archive already had completely.
     pub unchanged: u64,
+    /// Messages that a retention rule does not keep: they are not stored.
+    pub expired: u64,
     /// People.
     pub users: u64,
     /// Files that were requested, or came with the export.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 #[cfg(feature = "aws")]
 use std::sync::OnceLock;
+use std::time::Duration;
 
 #[cfg(feature = "aws")]
 use super::aws::AwsArgs;
@@ -201,6 +202,17 @@ impl Backend {
             Chosen::Embedded(_) => false,
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => true,
+        }
+    }
+
+    /// After this time, every writer knows a fact that was written: what is erased, has expired, or is out.
+    pub fn writers_know_after(&self) -> Duration {
+        match self.0 {
+            #[cfg(feature = "embedded")]
+            Chosen::Embedded(_) => Duration::ZERO,
+            // Twice the interval at which writers read the facts again.
+            #[cfg(feature = "aws")]
+            Chosen::Aws(_) => 2 * aws::ERASURE_REFRESH,
         }
     }
 
