@@ -18,6 +18,7 @@ mod export;
 mod failure;
 #[cfg(test)]
 mod fixture;
+mod help;
 mod manifest;
 mod mcp;
 mod operate;
@@ -275,9 +276,9 @@ enum Command {
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_else(|| "annalist".into());
-    let arguments = search::mark_negations(arguments);
+    let arguments = search::mark_negations(help::as_flag(arguments).into_iter());
     let arguments = std::iter::once(program.clone()).chain(arguments);
-    let command = match config::parse::<Cli>(Cli::command(), arguments) {
+    let command = match config::parse::<Cli>(help::in_groups(Cli::command()), arguments) {
         Ok(cli) => cli.command,
         Err(error) => return failure::report_config_error(error),
     };

@@ -1,4 +1,4 @@
-//! `annalist provision`: creates or updates the queues, tables and bucket that `--backend aws` needs.
+//! `annalist provision`: creates what is missing of the queues, tables and bucket that `--backend aws` needs.
 
 #[cfg(feature = "aws")]
 use std::io::Write;
@@ -27,7 +27,7 @@ pub(crate) fn under_its_heading(arg: clap::Arg) -> clap::Arg {
     if arg.get_id() == "dry_run" { arg } else { arg.help_heading("Names") }
 }
 
-/// Creates or updates all resources, and prints each step as soon as it is done.
+/// Creates the missing resources, and prints each step as soon as it is done.
 #[cfg(feature = "aws")]
 pub(crate) async fn run(args: &ProvisionArgs, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
     let aws = Aws::connect(args.aws.names()?).await?;
@@ -51,8 +51,7 @@ fn line(step: &ProvisionStep, dry_run: bool) -> String {
     let done = match (&step.change, dry_run) {
         (ResourceChange::Create, false) => "created",
         (ResourceChange::Create, true) => "would create",
-        (ResourceChange::Update(_), false) => "updated",
-        (ResourceChange::Update(_), true) => "would update",
+        (ResourceChange::Differs(_), _) => "differs",
         (ResourceChange::Keep, _) => "unchanged",
     };
     let width = if dry_run { "would create".len() } else { "unchanged".len() };
@@ -64,8 +63,8 @@ fn line(step: &ProvisionStep, dry_run: bool) -> String {
 #[derive(Debug, Default)]
 struct ProvisionSummary {
     created: usize,
-    updated: usize,
     kept: usize,
+    differing: usize,
 }
 
 #[cfg(feature = "aws")]
@@ -73,21 +72,24 @@ impl ProvisionSummary {
     fn count(&mut self, step: &ProvisionStep) {
         match step.change {
             ResourceChange::Create => self.created += 1,
-            ResourceChange::Update(_) => self.updated += 1,
             ResourceChange::Keep => self.kept += 1,
+            ResourceChange::Differs(_) => self.differing += 1,
         }
     }
 
     fn line(&self, region: &str, dry_run: bool) -> String {
-        let Self { created, updated, kept } = self;
-        let all = created + updated + kept;
-        if dry_run {
-            return format!(
-                "{all} resources in {region}: {created} to create, {updated} to update, {kept} unchanged; nothing was \
-                 changed"
-            );
-        }
-        format!("{all} resources in {region}: {created} created, {updated} updated, {kept} unchanged")
+        let Self { created, kept, differing } = self;
+        let all = created + kept + differing;
+        let (created_how, end) =
+            if dry_run { ("to create", "; nothing was changed") } else { ("created", "") };
+        let differing = match differing {
+            0 => String::new(),
+            _ => format!(
+                ", {differing} with other settings, which stay as they are: `annalist cloudformation` prints the \
+                 expected ones"
+            ),
+        };
+        format!("{all} resources in {region}: {created} {created_how}, {kept} unchanged{differing}{end}")
     }
 }
 
@@ -103,13 +105,13 @@ mod tests {
     #[test]
     fn each_step_is_an_aligned_line() {
         let settings =
-            || ResourceChange::Update(vec!["DelaySeconds".to_owned(), "VisibilityTimeout".to_owned()]);
+            || ResourceChange::Differs(vec!["DelaySeconds".to_owned(), "VisibilityTimeout".to_owned()]);
         for (change, dry_run, expected) in [
             (ResourceChange::Create, false, "created   queue annalist-events.fifo"),
-            (settings(), false, "updated   queue annalist-events.fifo (DelaySeconds, VisibilityTimeout)"),
+            (settings(), false, "differs   queue annalist-events.fifo (DelaySeconds, VisibilityTimeout)"),
             (ResourceChange::Keep, false, "unchanged queue annalist-events.fifo"),
             (ResourceChange::Create, true, "would create queue annalist-events.fifo"),
-            (settings(), true, "would update queue annalist-events.fifo (DelaySeconds, VisibilityTimeout)"),
+            (settings(), true, "differs      queue annalist-events.fifo (DelaySeconds, VisibilityTimeout)"),
             (ResourceChange::Keep, true, "unchanged    queue annalist-events.fifo"),
         ] {
             assert_eq!(line(&step(change), dry_run), expected);
@@ -117,20 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_has_counts_and_states_whether_anything_was_changed() {
+    fn the_last_line_has_counts_and_says_what_to_do_about_other_settings() {
         let mut summary = ProvisionSummary::default();
-        for change in [
-            ResourceChange::Create,
-            ResourceChange::Create,
-            ResourceChange::Update(Vec::new()),
-            ResourceChange::Keep,
-        ] {
+        for change in [ResourceChange::Create, ResourceChange::Create, ResourceChange::Keep] {
             summary.count(&step(change));
         }
         assert_eq!(
             summary.line("eu-central-1", false),
-            "4 resources in eu-central-1: 2 created, 1 updated, 1 unchanged"
+            "3 resources in eu-central-1: 2 created, 1 unchanged"
         );
-        assert!(summary.line("eu-central-1", true).ends_with("nothing was changed"));
+        assert!(summary.line("eu-central-1", true).ends_with("1 unchanged; nothing was changed"));
+        summary.count(&step(ResourceChange::Differs(Vec::new())));
+        let line = summary.line("eu-central-1", false);
+        assert!(line.starts_with("4 resources") && line.contains("1 with other settings"), "{line}");
     }
 }

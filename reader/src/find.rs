@@ -242,7 +242,7 @@ pub async fn find_people(
 #[derive(Debug, thiserror::Error)]
 pub enum FindPersonError {
     /// No person has this name.
-    #[error("no person is called {called} in this archive{}", suggestion_text(close, "people"))]
+    #[error("no person is called {called} in this archive{}", suggestion_text(close))]
     Unknown {
         /// The requested id or name.
         called: String,
@@ -318,11 +318,11 @@ fn listed(people: &[UserId]) -> String {
     people.iter().take(SUGGESTIONS).map(UserId::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the end of an error message: the suggested names, or otherwise a hint to the list of `listed`.
-pub fn suggestion_text(close: &[String], listed: &str) -> String {
+/// Returns the end of an error message: the suggested names. Without suggestions it is empty.
+pub fn suggestion_text(close: &[String]) -> String {
     let names: Vec<String> = close.iter().map(|name| plain::excerpt(name, MAX_NAME_BYTES)).collect();
     if names.is_empty() {
-        return format!("; the list of {listed} has those it knows");
+        return String::new();
     }
     format!("; did you mean {}?", names.join(" or "))
 }

@@ -14,7 +14,8 @@ pub struct SlackLink {
 }
 
 impl SlackLink {
-    /// Parses `https://example.slack.com/archives/C0123ABCD/p1620000000000200?thread_ts=…&cid=…`.
+    /// Parses `https://example.slack.com/archives/C0123ABCD/p1620000000000200?thread_ts=…&cid=…`, or the address that a
+    /// browser shows: `https://app.slack.com/client/T0123ABCD/C0123ABCD/thread/C0123ABCD-1620000000.000200`.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('<').trim_end_matches('>');
         let (host, path) = text.strip_prefix("https://")?.split_once('/')?;
@@ -23,6 +24,9 @@ impl SlackLink {
         }
         let path = path.split('#').next().unwrap_or_default();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        if let Some(path) = path.strip_prefix("client/") {
+            return Self::from_address_bar(path);
+        }
         let mut parts = path.strip_prefix("archives/")?.split('/');
         let channel = ChannelId::parse(parts.next()?).ok()?;
         let ts = match parts.next().unwrap_or_default() {
@@ -35,6 +39,15 @@ impl SlackLink {
             ts,
             thread_ts: thread_ts.and_then(|ts| Ts::parse(ts).ok()),
         })
+    }
+
+    fn from_address_bar(path: &str) -> Option<Self> {
+        let mut parts = path.split('/');
+        TeamId::parse(parts.next()?).ok()?;
+        let channel = ChannelId::parse(parts.next()?).ok()?.to_string();
+        let thread = parts.next().filter(|part| *part == "thread").and(parts.next());
+        let ts = thread.and_then(|thread| Ts::parse(thread.split_once('-')?.1).ok());
+        Some(Self { channel, thread_ts: None, ts })
     }
 }
 
@@ -100,6 +113,11 @@ mod tests {
             ),
             ("https://example.slack.com/archives/C01/", link("C01", None, None)),
             ("https://example.slack.com/archives/C01", link("C01", None, None)),
+            ("https://app.slack.com/client/T01/C01", link("C01", None, None)),
+            (
+                "https://app.slack.com/client/T01/C01/thread/C01-1700000000.000100",
+                link("C01", Some("1700000000.000100"), None),
+            ),
         ] {
             assert_eq!(SlackLink::parse(text), Some(expected), "{text}");
         }
@@ -113,6 +131,8 @@ mod tests {
             "https://example.slack.com/archives/c#1/p1700000000000100",
             "https://example.slack.com/archives/C01/pé00000",
             "https://example.slack.com/files/U1/F1/a",
+            "https://app.slack.com/client/T01",
+            "https://app.slack.com/client/T01/c#1",
         ] {
             assert_eq!(SlackLink::parse(other), None, "{other}");
         }

@@ -194,7 +194,7 @@ async fn wrong_usage_is_one_line_and_exit_2() {
         (&["revisions", CHANNEL, "1700000000"], "<TS>"),
         (&["thread", "https://example.slack.com/archives/C0GENERAL"], "<TS>"),
         (&["thread", "https://example.slack.com/archives/C0GENERAL/p1700000000000100", ROOT], "<TS>"),
-        (&["messages", CHANNEL, "--since", "yesterday"], "2026-11-01"),
+        (&["messages", CHANNEL, "--since", "tomorrow"], "2026-11-01"),
         (&["messages", CHANNEL, "--until", "2026-13-01"], "--until"),
         (&["messages", CHANNEL, "--tz", "Europe/Nowhere"], "Europe/Berlin"),
         (&["users", "U0FIRST"], "U0FIRST"),

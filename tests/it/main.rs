@@ -38,5 +38,4 @@ mod socket;
 mod sync;
 mod versions;
 mod view;
-mod words;
 mod workers_table;

@@ -269,7 +269,7 @@ async fn an_invalid_call_is_one_line_for_the_assistant() {
         ("read_channel", json!({ "channel": "#genral" }), "did you mean #general?"),
         (
             "read_channel",
-            json!({ "channel": "#general", "after": "yesterday" }),
+            json!({ "channel": "#general", "after": "tomorrow" }),
             "a time is such as 2026-11-01",
         ),
         ("read_channel", json!({ "channel": "#general", "before": 5 }), "invalid type"),

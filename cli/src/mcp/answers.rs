@@ -263,7 +263,7 @@ fn between(after: Option<&str>, before: Option<&str>, zone: &TimeZone) -> anyhow
     };
     let since = bound("after", after)?.map(|after| match after {
         TimeBound::Message(ts) => ts_from_micros(ts.micros() + 1),
-        TimeBound::Moment(_) | TimeBound::Clock(_) => after.first(zone),
+        TimeBound::Moment(_) | TimeBound::Clock(_) | TimeBound::DaysBefore(..) => after.first(zone),
     });
     Ok(TimeRange { since, until: bound("before", before)?.map(|before| before.first(zone)) })
 }

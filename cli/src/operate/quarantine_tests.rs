@@ -63,7 +63,7 @@ fn drop_one(fixture: &CliFixture, id: String) -> QuarantineCommand {
 /// Stores the totals of this day: jobs, bytes and, if there are any, outlines.
 async fn set_kept_today(fixture: &CliFixture, counts: &str) {
     let day = fixture.ports.clock.now().seconds() / 86_400;
-    let mut update = Update::new(ItemKey::new("meta#quarantine", "kept"));
+    let mut update = Update::new(ItemKey::strangers_size());
     update.set.insert("kept".to_owned(), format!("{day}/{counts}").into());
     fixture.archive().write(&update).await.unwrap();
 }

@@ -8,9 +8,10 @@ use reader::channels::{ChannelList, ChannelOrder, ListedChannel};
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::{figures, find};
+use rules::channel::index::bare_name;
 use rules::view::ChannelView;
 use serde_json::json;
-use slack::ids::{ChannelId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::{ChannelsArgs, ReadError, snapshots};
 use crate::plain;
@@ -19,6 +20,9 @@ use crate::zone::Zone;
 
 /// The fields of a channel's state that are listed if present.
 const STATE: [&str; 6] = ["archived", "deleted", "ext_shared", "purpose", "topic", "visibility"];
+
+/// The widest column of names: a longer name moves the rest of its line.
+const WIDEST: usize = 40;
 
 /// Maximum lengths of a name and of a topic.
 const NAME: usize = 80;
@@ -41,6 +45,7 @@ pub(crate) async fn channels(
     let list = ChannelList::read(archive, &teams, order).await?;
     let (mut shown_team, mut names) = (None, DisplayNames::for_teams(archive, Vec::new()));
     let mut printed = 0;
+    let mut lines: Vec<ChannelLine> = Vec::new();
     for row in list.channels() {
         if printed == limit {
             break;
@@ -75,24 +80,19 @@ pub(crate) async fn channels(
             plain::json_line(out, &line)?;
             continue;
         }
-        if printed == 1 {
-            let last = format!("last ({})", zone.name());
-            writeln!(out, "{:<12}  {:<28}  {:>8}  {last:<10}  topic", "id", "name", "messages")?;
-        }
         if shown_team != Some(team) {
             shown_team = Some(team);
             names = DisplayNames::new(archive, team.clone());
-            if teams.len() > 1 {
-                writeln!(out, "Workspace {team}")?;
-            }
         }
         let channel = find::joined_channel(archive, &row.location, &teams).await?;
         let activity =
             activity.as_ref().and_then(|counted| Some(Activity::of(&channel, counted.as_ref().ok()?)));
         let snapshot = snapshots::with_plain_text(&mut names, snapshot).await?;
         let others: String = in_teams[1..].iter().map(|team| format!(" (also in {team})")).collect();
-        print(row, &(snapshots::marks(&snapshot) + &others), &snapshot, activity.as_ref(), &zone, out)?;
+        let marks = snapshots::marks(&snapshot) + &others;
+        lines.push(ChannelLine::new(row, &marks, &snapshot, activity.as_ref(), &zone));
     }
+    print(&lines, teams.len() > 1, &zone, out)?;
     if printed == 0 && !read.json {
         writeln!(
             out,
@@ -129,28 +129,59 @@ impl Activity {
     }
 }
 
-fn print(
-    row: &ListedChannel,
-    marks: &str,
-    snapshot: &ChannelView,
-    activity: Option<&Activity>,
-    zone: &Zone,
-    out: &mut dyn Write,
-) -> Result<(), ReadError> {
-    let name = row.name.as_ref();
-    let name =
-        name.map_or_else(|| "(no name yet)".to_owned(), |name| format!("#{}", plain::excerpt(name, NAME)));
-    let name = name + marks;
-    let topic = plain::excerpt(snapshot.topic().unwrap_or_default(), TOPIC);
-    let messages = activity.map_or_else(
-        || "?".to_owned(),
-        |activity| format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" }),
-    );
-    let last = activity.and_then(|activity| activity.last.as_ref());
-    let last = last.map(|ts| zone.day(ts.as_str())).unwrap_or_default();
-    let line =
-        format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", row.location.channel.as_str());
-    Ok(writeln!(out, "{}", line.trim_end())?)
+/// What is printed of a channel.
+struct ChannelLine {
+    team: TeamId,
+    id: ChannelId,
+    name: String,
+    messages: String,
+    last: String,
+    topic: String,
+}
+
+impl ChannelLine {
+    fn new(
+        row: &ListedChannel,
+        marks: &str,
+        snapshot: &ChannelView,
+        activity: Option<&Activity>,
+        zone: &Zone,
+    ) -> Self {
+        let name = row.name.as_deref().map(|name| bare_name(name, snapshot.is_deleted()));
+        let name = name
+            .map_or_else(|| "(no name yet)".to_owned(), |name| format!("#{}", plain::excerpt(name, NAME)));
+        let count =
+            |activity: &Activity| format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" });
+        let last = activity.and_then(|activity| activity.last.as_ref());
+        Self {
+            team: row.location.team.clone(),
+            id: row.location.channel.clone(),
+            name: name + marks,
+            messages: activity.map_or_else(|| "?".to_owned(), count),
+            last: last.map(|ts| zone.day(ts.as_str())).unwrap_or_default(),
+            topic: plain::excerpt(snapshot.topic().unwrap_or_default(), TOPIC),
+        }
+    }
+}
+
+fn print(lines: &[ChannelLine], has_teams: bool, zone: &Zone, out: &mut dyn Write) -> Result<(), ReadError> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let width = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or_default().clamp(4, WIDEST);
+    let last = format!("last ({})", zone.name());
+    writeln!(out, "{:<12}  {:<width$}  {:>8}  {last:<10}  topic", "id", "name", "messages")?;
+    let mut shown_team = None;
+    for line in lines {
+        let ChannelLine { team, id, name, messages, last, topic } = line;
+        if has_teams && shown_team.replace(team) != Some(team) {
+            writeln!(out, "Workspace {team}")?;
+        }
+        let id = id.as_str();
+        let line = format!("{id:<12}  {name:<width$}  {messages:>8}  {last:<10}  {topic}");
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -161,7 +192,6 @@ mod tests {
     use process::config::IndexArgs;
     use search::follower::BATCH_SIZE;
     use serde_json::Value;
-    use slack::ids::TeamId;
     use testkit::memory::watched::WatchedArchive;
 
     use super::*;
@@ -210,7 +240,7 @@ mod tests {
                 "C3 #archived-one (archived) 0",
                 "C2 #general 0 a␛[2J topic",
                 "C1 #release 0",
-                "C4 #deleted_a-trial (deleted) 0",
+                "C4 #a-trial (deleted) 0",
                 "C5 (no name yet) 2 2023-11-17",
             ]
         );

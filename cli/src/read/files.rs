@@ -51,9 +51,13 @@ impl Sum {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.held + self.failed + self.skipped + self.pending == 0
+    }
+
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { held, held_bytes, failed, skipped, pending } = self;
-        if held + failed + skipped + pending == 0 {
+        if self.is_empty() {
             return writeln!(out, "No files yet: they are kept as they are shared.");
         }
         let size = human_size(*held_bytes);
@@ -108,6 +112,9 @@ async fn list(
             if read.json {
                 plain::json_line(out, &*file)?;
             } else {
+                if sum.is_empty() {
+                    writeln!(out, "{:<12}  {:<8}  {:>8}  name", "id", "state", "size")?;
+                }
                 let file = FileView::from(file.into_owned());
                 sum.add(&file);
                 print(&file, out)?;
@@ -167,7 +174,8 @@ mod tests {
     async fn text_output_shows_the_state_and_the_reason() {
         let fixture = two_channels().await;
         let text = printed(&fixture, None, false).await;
-        let lines: Vec<&str> = text.lines().collect();
+        let mut lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.remove(0), "id            state         size  name");
         assert_eq!(lines[0], "F1            pending     1.2 kB  plan.pdf");
         assert_eq!(lines[1], "    there was no token for this workspace");
         assert!(lines[2].starts_with("F2            skipped     1.2 kB  a␛[2J F9 held"), "{}", lines[2]);
@@ -201,7 +209,7 @@ mod tests {
             }
         }
         let text = printed(&fixture, None, false).await;
-        let lines: Vec<&str> = text.lines().collect();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
         assert!(lines[0].starts_with("F1            held") && lines[0].ends_with("6 B  Plan"), "{text}");
         assert!(lines[1].ends_with("/C1/1700000001.000000/F1.001700000100"), "{text}");
         assert!(lines[2].starts_with("    version of 2023-11-14T22:13:20Z: "), "{text}");

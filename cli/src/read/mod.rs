@@ -41,7 +41,7 @@ pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;
 pub(crate) use range::{TimeBound, range_between};
 pub(crate) use reader::numbers::human_size;
-pub(crate) use render::{MessageLayout, Render, reactions, shared_files};
+pub(crate) use render::{MessageLayout, Render, shared_files};
 pub(crate) use revisions::revisions;
 pub(crate) use snapshots::{channel, with_plain_text};
 pub(crate) use target::{MessageArgs, channel as channel_name};
@@ -58,7 +58,7 @@ pub(crate) struct ReadArgs {
     /// One JSON object per line, with the stored attribute names
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only the newest N, still oldest first
+    /// At most N, the newest ones
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<NonZeroUsize>,
     /// Workspace id, if the archive holds several

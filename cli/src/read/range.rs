@@ -2,7 +2,8 @@
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{Span, Timestamp, Zoned};
+use ports::clock::{Clock, SystemClock};
 use reader::permalink;
 use reader::range::{TimeRange, ts_from_micros};
 use slack::ids::Ts;
@@ -16,20 +17,34 @@ pub(crate) enum TimeBound {
     Moment(Timestamp),
     /// A local time; midnight for a date alone.
     Clock(DateTime),
+    /// The midnight that began the local day that is N days before this time.
+    DaysBefore(i32, Timestamp),
 }
 
 impl TimeBound {
-    /// Parses a date, a date and time, or a timestamp.
+    /// Parses a date, a date and time, a timestamp, or a day before this one.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let now = Timestamp::from_millisecond(SystemClock.now().0).unwrap_or(Timestamp::MAX);
+        Self::parse_at(text, now)
+    }
+
+    fn parse_at(text: &str, now: Timestamp) -> Result<Self, &'static str> {
         let text = text.trim();
+        let days = match text {
+            "today" => Some(0),
+            "yesterday" => Some(1),
+            _ => text.strip_suffix('d').and_then(|days| days.parse::<u16>().ok()).map(i32::from),
+        };
+        if let Some(days) = days {
+            return Ok(Self::DaysBefore(days, now));
+        }
         if let Some(ts) = permalink::ts(text) {
             return Ok(Self::Message(ts));
         }
         if let Ok(moment) = text.parse::<Timestamp>() {
             return Ok(Self::Moment(moment));
         }
-        const EXPECTED: &str =
-            "a time is such as 2026-11-01, 2026-11-01T09:30, 2026-11-01T09:30Z, or a message's timestamp";
+        const EXPECTED: &str = "a time is such as 2026-11-01, 2026-11-01T09:30, 2026-11-01T09:30Z, yesterday, 7d, or a message's timestamp";
         // A `DateTime` would ignore the zone in `2026-11-01T09:30[Asia/Tokyo]`.
         if text.contains('[') {
             let zoned = text.parse::<Zoned>().map_err(|_| EXPECTED)?;
@@ -48,6 +63,10 @@ impl TimeBound {
             // A local time that the clock skips or repeats is resolved to the earlier one, as calendars do. A
             // time beyond the calendar is after every message.
             Self::Clock(clock) => zone.to_timestamp(*clock).unwrap_or(Timestamp::MAX),
+            Self::DaysBefore(days, now) => {
+                let day = now.to_zoned(zone.clone()).date().saturating_sub(Span::new().days(*days));
+                zone.to_timestamp(day.at(0, 0, 0, 0)).unwrap_or(Timestamp::MIN)
+            }
         };
         ts_from_micros(moment.as_microsecond())
     }
@@ -70,7 +89,8 @@ mod tests {
     #[test]
     fn a_bound_is_a_date_a_time_or_a_timestamp() {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
-        let first = |text: &str| TimeBound::parse(text).unwrap().first(&berlin).to_string();
+        let now = "2026-11-08T23:30:00Z".parse().unwrap();
+        let first = |text: &str| TimeBound::parse_at(text, now).unwrap().first(&berlin).to_string();
         for (text, expected) in [
             ("2026-11-01", "1793487600.000000"),
             ("2026-11-01T00:00", "1793487600.000000"),
@@ -82,12 +102,17 @@ mod tests {
             ("p1700000000000100", "1700000000.000100"),
             ("1999-01-01", "0915145200.000000"),
             ("1960-01-01", "0000000000.000000"),
+            ("today", "1794178800.000000"),
+            ("yesterday", "1794092400.000000"),
+            ("8d", "1793487600.000000"),
         ] {
             assert_eq!(first(text), expected, "{text}");
         }
         for invalid in [
             "",
-            "yesterday",
+            "tomorrow",
+            "-1d",
+            "1.5d",
             "2026-13-01",
             "2026-02-30",
             "2026",

@@ -146,7 +146,7 @@ fn shared_file(message: &MessageView, file: &Value) -> String {
 }
 
 /// Returns a line with the reactions to a message.
-pub(crate) fn reactions(message: &MessageView) -> Option<String> {
+fn reactions(message: &MessageView) -> Option<String> {
     let shown: Vec<String> = message
         .reactions()
         .iter()

@@ -35,7 +35,7 @@ pub(crate) async fn users(
 pub(crate) async fn unknown(archive: &dyn Archive, name: &str, teams: &[TeamId]) -> ReadError {
     let advice = match find::similar_names(archive, name, teams).await {
         Ok(close) if close.is_empty() => ": `annalist users` lists those it knows".to_owned(),
-        Ok(close) => find::suggestion_text(&close, "people"),
+        Ok(close) => find::suggestion_text(&close),
         Err(error) => return error.into(),
     };
     ReadError::UnknownUser { called: plain::excerpt(name, SHOWN), advice }
@@ -85,7 +85,7 @@ async fn list(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let teams = find::requested_teams(archive, args.team.as_ref()).await?;
-    let mut empty = true;
+    let (mut empty, mut has_header) = (true, false);
     for team in teams {
         let mut rows = people_of(archive, &team).await?;
         if let Some(limit) = args.limit {
@@ -101,6 +101,10 @@ async fn list(
                 if args.json {
                     plain::json_line(out, &*project::address(user.as_json(), &args.backend.files_uri()?))?;
                 } else {
+                    if !has_header {
+                        writeln!(out, "{:<12}  {:<20}  full name", "id", "name")?;
+                        has_header = true;
+                    }
                     person(out, user)?;
                 }
             }

@@ -50,7 +50,7 @@ async fn text_output_fits_eighty_columns_with_any_names() {
     let text = printed(&busy().await, &args()).await.unwrap();
     for expected in [
         "T1",
-        "2026-11-09 to 2026-11-16, compared with 2026-11-02 to 2026-11-09",
+        "9–15 November 2026 (week 46), compared with 2–8 November 2026 (week 45)",
         "People",
         "#general",
         "Most replies",

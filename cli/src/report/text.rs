@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 use reader::figures::wording::{
-    FigureChange, WEEKDAYS, author_and_channel, change, number_text, report_notes, title,
+    FigureChange, WEEKDAYS, author_and_channel, change, is_of_scope, nothing_posted, number_text,
+    report_notes, title,
 };
 use rules::figures::partners::CountByPerson;
 
@@ -25,7 +26,7 @@ pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<(
     writeln!(out, "{}", heading(report))?;
     figures(report, out)?;
     if report.figure(FigureName::Messages).value.map(Number::as_f64) == Some(0.0) {
-        writeln!(out, "\nNo person posted a message in this period.")?;
+        writeln!(out, "\n{}", nothing_posted(report))?;
     }
     if !matches!(report.scope, Scope::Channel(_)) {
         let rows = report.channels.iter().map(|row| TableRow {
@@ -65,14 +66,14 @@ pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<(
 }
 
 fn heading(report: &FiguresReport) -> String {
-    let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
+    let (period, previous) = (report.period.in_words(), report.period.previous().in_words());
     let (title, _) = fitted(&title(report), COLUMNS);
-    format!("{title}\n{from} to {to}, compared with {before} to {before_to}\n")
+    format!("{title}\n{period}, compared with {previous}\n")
 }
 
 fn figures(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<28}{:>13}{:>13}{:>13}{:>10}", "", "now", "before", "change", "")?;
-    for name in FigureName::ALL {
+    for name in FigureName::ALL.into_iter().filter(|name| is_of_scope(report, *name)) {
         let figure = report.figure(name);
         let FigureChange { delta, percent } = change(name, &figure);
         let [value, previous] = [figure.value, figure.previous].map(|number| number_text(name, number));

@@ -189,7 +189,8 @@ impl SearchableArchive {
         let answer = match hits::search(archive, &index, request).await {
             Ok(answer) => answer,
             Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {
-                return Err(UsageError::new(error).into());
+                let hint = if error.to_string().ends_with('?') { "" } else { KNOWN_NAMES };
+                return Err(UsageError::new(format!("{error}{hint}")).into());
             }
             Err(error) => return Err(error.into()),
         };
@@ -199,6 +200,9 @@ impl SearchableArchive {
         Ok((answer, remarks))
     }
 }
+
+/// What to do about a name without a similar one.
+const KNOWN_NAMES: &str = "; `annalist users` and `annalist channels` list those it knows";
 
 /// Whether the search failed because the index is damaged.
 fn is_damage(error: &anyhow::Error) -> bool {

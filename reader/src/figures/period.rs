@@ -138,6 +138,28 @@ impl Period {
         [self.from, self.to].map(|micros| if is_whole { day_of(micros) } else { moment(micros) })
     }
 
+    /// The period for people, with its last day: `9–15 November 2026 (week 46)`.
+    pub fn in_words(&self) -> String {
+        if !self.has_whole_days() {
+            let [from, to] = self.bounds();
+            return format!("{from} to {to}");
+        }
+        let (first, last) = (date_of(self.from), date_of(self.to - 1));
+        let week = first.iso_week_date();
+        let is_week = self.to - self.from == 7 * DAY_MICROS && week.weekday() == Weekday::Monday;
+        let end = last.strftime("%-d %B %Y");
+        let days = if first == last {
+            end.to_string()
+        } else if first.year() != last.year() {
+            format!("{} – {end}", first.strftime("%-d %B %Y"))
+        } else if first.month() != last.month() {
+            format!("{} – {end}", first.strftime("%-d %B"))
+        } else {
+            format!("{}–{end}", first.day())
+        };
+        if is_week { format!("{days} (week {})", week.week()) } else { days }
+    }
+
     /// Returns the days, in UTC, that overlap both an interval and this period.
     pub(super) fn days_touched(&self, from: i64, to: i64) -> impl Iterator<Item = String> {
         let (from, to) = (from.max(self.from), to.min(self.to));
@@ -146,9 +168,13 @@ impl Period {
     }
 }
 
-fn day_of(micros: i64) -> String {
+fn date_of(micros: i64) -> Date {
     let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
-    moment.to_zoned(TimeZone::UTC).date().to_string()
+    moment.to_zoned(TimeZone::UTC).date()
+}
+
+fn day_of(micros: i64) -> String {
+    date_of(micros).to_string()
 }
 
 fn moment(micros: i64) -> String {
@@ -158,6 +184,21 @@ fn moment(micros: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_read_the_last_day_of_a_period_and_its_week() {
+        for (from, to, expected) in [
+            ("2026-11-09", "2026-11-16", "9–15 November 2026 (week 46)"),
+            ("2026-09-28", "2026-10-05", "28 September – 4 October 2026 (week 40)"),
+            ("2026-12-28", "2027-01-04", "28 December 2026 – 3 January 2027 (week 53)"),
+            ("2026-11-10", "2026-11-17", "10–16 November 2026"),
+            ("2026-10-01", "2026-11-01", "1–31 October 2026"),
+            ("2026-11-09", "2026-11-10", "9 November 2026"),
+            ("2026-11-09T09:30:00Z", "2026-11-10", "2026-11-09T09:30:00Z to 2026-11-10T00:00:00Z"),
+        ] {
+            assert_eq!(Period::parse_bounds(from, to).unwrap().in_words(), expected);
+        }
+    }
 
     #[test]
     fn a_week_is_from_monday_to_monday_and_is_compared_with_the_one_before() {

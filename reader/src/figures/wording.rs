@@ -31,6 +31,9 @@ pub struct FigureChange {
 
 /// Returns how a figure changed.
 pub fn change(name: FigureName, figure: &Figure) -> FigureChange {
+    if name == FigureName::TopTenShare {
+        return FigureChange { delta: points(figure).unwrap_or_default(), percent: String::new() };
+    }
     let delta = figure.delta().map(|delta| {
         let sign = if delta.as_f64() < 0.0 { "-" } else { "+" };
         let size = match delta {
@@ -43,11 +46,19 @@ pub fn change(name: FigureName, figure: &Figure) -> FigureChange {
             format!("{sign}{}", number_text(name, Some(size)))
         }
     });
-    // A share only shows its difference, because a percentage of a percentage would be misread.
-    let percent = figure.percent().filter(|percent| *percent != 0.0 && name != FigureName::TopTenShare);
+    let percent = figure.percent().filter(|percent| *percent != 0.0);
     FigureChange {
         delta: delta.unwrap_or_default(),
         percent: percent.map_or_else(String::new, |percent| format!("{percent:+.1} %")),
+    }
+}
+
+/// How a share changed, in percentage points: the difference of the numbers that are shown.
+fn points(figure: &Figure) -> Option<String> {
+    let shown = |number: Number| (number.as_f64() * 1_000.0).round() as i64;
+    match shown(figure.value?) - shown(figure.previous?) {
+        0 => Some("0".to_owned()),
+        tenths => Some(format!("{:+.1} points", tenths as f64 / 10.0)),
     }
 }
 
@@ -70,6 +81,36 @@ pub fn author_and_channel(message: &TopMessage) -> String {
         None => message.channel.to_string(),
     };
     format!("{} in {channel}", plain::excerpt(author, NAME))
+}
+
+/// Whether the figure says something about the report's subject: the size of the workspace says nothing about a person or
+/// a channel.
+pub fn is_of_scope(report: &FiguresReport, name: FigureName) -> bool {
+    match name {
+        FigureName::AllUsers | FigureName::ActiveUsers => report.scope == Scope::Team,
+        FigureName::Posters
+        | FigureName::MedianMessages
+        | FigureName::MedianWords
+        | FigureName::TopTenShare
+        | FigureName::HalfOfWords => !matches!(report.scope, Scope::User(_)),
+        FigureName::Messages
+        | FigureName::Words
+        | FigureName::FirstTimePosters
+        | FigureName::ChannelsUsed
+        | FigureName::Reactions
+        | FigureName::Replies
+        | FigureName::Threads
+        | FigureName::BotMessages => true,
+    }
+}
+
+/// The sentence for a report without a message.
+pub fn nothing_posted(report: &FiguresReport) -> String {
+    match report.scope {
+        Scope::Team => "No person posted a message in this period.".to_owned(),
+        Scope::Channel(_) => format!("No person posted a message in {} in this period.", title(report)),
+        Scope::User(_) => format!("{} wrote nothing in this period.", title(report)),
+    }
 }
 
 /// Returns the notes on a report's limitations.

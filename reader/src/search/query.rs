@@ -209,9 +209,10 @@ fn next_word(text: &str) -> (&str, &str) {
 
 fn condition(word: &str) -> Result<Option<SearchCondition>, QueryError> {
     if let Some((name, value)) = word.split_once(':') {
-        let value = value.trim_matches(is_quote).trim();
-        if !value.is_empty()
-            && let Some(condition) = filter(&name.to_ascii_lowercase(), value)?
+        // A name is quoted as a whole or after its sign: `from:@"Ana Lima"`.
+        let value: String = value.chars().filter(|c| !is_quote(*c)).collect();
+        if !value.trim().is_empty()
+            && let Some(condition) = filter(&name.to_ascii_lowercase(), value.trim())?
         {
             return Ok(Some(condition));
         }

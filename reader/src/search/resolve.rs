@@ -61,7 +61,7 @@ pub enum ResolvedCondition {
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// No person has this name or id.
-    #[error("no person is called {called} in this archive{}", find::suggestion_text(close, "people"))]
+    #[error("no person is called {called} in this archive{}", find::suggestion_text(close))]
     UnknownPerson {
         /// The requested id or name.
         called: String,
@@ -71,7 +71,7 @@ pub enum ResolveError {
     /// No person, user group or channel has this name or id.
     #[error(
         "nothing that can be mentioned is called {called} in this archive{}",
-        find::suggestion_text(close, "people")
+        find::suggestion_text(close)
     )]
     UnknownMention {
         /// The requested id or name.
@@ -80,7 +80,7 @@ pub enum ResolveError {
         close: Vec<String>,
     },
     /// No channel has this name or id.
-    #[error("no channel {called} in this archive{}", find::suggestion_text(close, "channels"))]
+    #[error("no channel {called} in this archive{}", find::suggestion_text(close))]
     UnknownChannel {
         /// The requested id or name.
         called: String,
@@ -301,8 +301,8 @@ mod tests {
         for (text, expected) in [
             ("from:@anna", "no person is called @anna in this archive; did you mean ana?"),
             ("in:generel", "no channel generel in this archive; did you mean general?"),
-            ("in:zzz", "no channel zzz in this archive; the list of channels has those it knows"),
-            ("from:zzz", "no person is called zzz in this archive; the list of people has those it knows"),
+            ("in:zzz", "no channel zzz in this archive"),
+            ("from:zzz", "no person is called zzz in this archive"),
         ] {
             let error = resolved(text).await.unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

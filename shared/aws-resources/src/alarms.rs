@@ -145,7 +145,8 @@ fn waiting_alarm(names: &Names) -> Alarm {
         id: "WaitingLong".to_owned(),
         name: "waiting-long".to_owned(),
         what_to_do: format!(
-            "Jobs have been set aside for more than {} hours, such as for a token that Slack refuses. Nothing is lost. Run:              annalist doctor",
+            "Jobs have been set aside for more than {} hours, such as for a token that Slack refuses. Nothing is lost. Run: \
+             annalist doctor",
             WAITS_LONG.as_secs() / 3_600
         ),
         metric: (NAMESPACE, WAITING_OLDEST),
@@ -167,7 +168,8 @@ fn silence_alarm(names: &Names) -> Value {
         "Properties": {
             "AlarmName": format!("{}-ingest-silent", names.prefix()),
             "AlarmDescription": format!(
-                "Slack has sent nothing for {SILENCE_HOURS} hours. Check the Request URL under Event Subscriptions of the Slack                  app; annalist doctor names the next step. In a quiet workspace, raise {SILENCE_HOURS}."
+                "Slack has sent nothing for {SILENCE_HOURS} hours. Check the Request URL under Event Subscriptions of the Slack \
+                 app; annalist doctor names the next step. In a quiet workspace, raise {SILENCE_HOURS}."
             ),
             "Namespace": "AWS/Lambda",
             "MetricName": "Invocations",

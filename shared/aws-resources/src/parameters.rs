@@ -75,7 +75,7 @@ const RETENTIONS_DAYS: [u32; 16] = [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 3
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html>
 const MAX_SILENCE_HOURS: u32 = 7 * 24;
 
-const SECRET_ARN: &str = "^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$";
+const SECRET_ARN: &str = "arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+";
 
 pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
     let mut parameters = Map::new();
@@ -99,11 +99,29 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             "ConstraintDescription": "empty, or ends in /",
         }),
     );
-    for (name, what) in [
-        (SIGNING_SECRET_ARN, "The secret in Secrets Manager with the app's signing secret as plain text"),
-        (BOT_TOKEN_ARN, "The secret with the bot token, or with a JSON object of workspace ids and tokens"),
-        (PROCESSOR_TOKEN_ARN, "The secret with the bearer token of ProcessorUrl"),
-        (MODEL_KEY_ARN, "The secret with the key of Anthropic's API, for a model that answers questions"),
+    let one = (format!("^$|^{SECRET_ARN}$"), "empty, or the ARN of a secret");
+    let several = (
+        format!("^$|^{SECRET_ARN}(,{SECRET_ARN}){{0,9}}$"),
+        "empty, or the ARNs of secrets, with commas and no spaces between",
+    );
+    for (name, what, (pattern, constraint)) in [
+        (
+            SIGNING_SECRET_ARN,
+            "The secret in Secrets Manager with the app's signing secret as plain text",
+            &one,
+        ),
+        (
+            BOT_TOKEN_ARN,
+            "The secret with the bot token, or with a JSON object of workspace ids and tokens; or up to ten of them, separated by \
+             commas",
+            &several,
+        ),
+        (PROCESSOR_TOKEN_ARN, "The secret with the bearer token of ProcessorUrl", &one),
+        (
+            MODEL_KEY_ARN,
+            "The secret with the key of Anthropic's API, for a model that answers questions",
+            &one,
+        ),
     ] {
         add(
             name,
@@ -111,8 +129,8 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
                 "Type": "String",
                 "Default": "",
                 "Description": what,
-                "AllowedPattern": format!("^$|{SECRET_ARN}"),
-                "ConstraintDescription": "empty, or the ARN of a secret",
+                "AllowedPattern": pattern,
+                "ConstraintDescription": constraint,
             }),
         );
     }

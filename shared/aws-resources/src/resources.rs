@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The tag of every resource; its value is the installation's prefix.
 pub const TAG: &str = "annalist";
 
-/// The id of our rule of the bucket's lifecycle; other rules are left alone.
+/// The id of our rule of the bucket's lifecycle.
 pub const UNFINISHED_RULE: &str = "annalist-unfinished-uploads";
 /// A file is uploaded within minutes; an unfinished upload that is a day old was left by a crash, and is
 /// billed.
@@ -17,8 +17,8 @@ pub const UNFINISHED_DAYS: i32 = 1;
 /// Encryption with S3's own keys.
 pub const ENCRYPTION: &str = "AES256";
 /// The id of our statement in the bucket's policy.
-pub const STATEMENT: &str = "AnnalistTlsOnly";
-/// The version of the policy language, for new policies.
+const STATEMENT: &str = "AnnalistTlsOnly";
+/// The version of the policy language.
 /// <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_version.html>
 pub const LANGUAGE: &str = "2012-10-17";
 

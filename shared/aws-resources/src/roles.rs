@@ -46,6 +46,10 @@ fn statement(grant: &Grant, function: &TemplateFunction) -> Value {
         statement["Condition"] =
             json!({ "ForAllValues:StringLike": { "dynamodb:LeadingKeys": transient_partitions() } });
     }
+    if grant.targets == [Target::BotToken] {
+        // It may list several.
+        statement["Resource"] = json!({ "Fn::Split": [",", reference(parameters::BOT_TOKEN_ARN)] });
+    }
     match grant.targets.as_slice() {
         [Target::SigningSecret] => if_holds(HAS_SIGNING_SECRET_ARN, statement),
         [Target::BotToken] => if_holds(HAS_BOT_TOKEN_ARN, statement),

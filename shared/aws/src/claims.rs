@@ -18,7 +18,6 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::Aws;
-use super::fault::CallSubject;
 use super::policy;
 use aws_resources::names::settings;
 use ports::claims::state::{lease_until_s, ttl_s};
@@ -28,6 +27,7 @@ use ports::claims::{
 use ports::clock::{SharedClock, TimestampMs};
 use ports::lease::MAX_LEASE;
 use ports::queue::topology::TableRole;
+use s3::fault::CallSubject;
 
 /// The names of the attributes. Many are reserved words in DynamoDB, so expressions use placeholders for all
 /// of them.
@@ -59,8 +59,8 @@ impl DynamoClaims {
     /// Sends no request to DynamoDB yet.
     pub(super) fn new(aws: &Aws, clock: SharedClock) -> Self {
         let table = aws.names().table(TableRole::Claims).to_owned();
-        let subject = CallSubject::table(aws, &table, settings::CLAIMS_TABLE);
-        Self { client: policy::CLAIMS.dynamodb(&aws.sdk), table, subject, clock }
+        let subject = aws.table_subject(&table, settings::CLAIMS_TABLE);
+        Self { client: policy::dynamodb(&aws.sdk, policy::CLAIMS), table, subject, clock }
     }
 
     /// Every failure is retryable: AWS may grant later what it refuses now. The SDK has already retried the

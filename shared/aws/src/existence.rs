@@ -9,11 +9,11 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, PutRequest, WriteRequest};
 
 use super::Aws;
-use super::fault::CallSubject;
 use super::policy;
 use aws_resources::names::settings;
 use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
 use ports::queue::topology::{EXISTENCE_TABLE, TableRole};
+use s3::fault::CallSubject;
 
 /// The partition key.
 const CACHE_KEY: &str = EXISTENCE_TABLE.partition_key;
@@ -41,8 +41,8 @@ pub(super) struct DynamoExistence {
 impl DynamoExistence {
     pub(super) fn new(aws: &Aws) -> Self {
         let name = aws.names().table(TableRole::Existence).to_owned();
-        let subject = CallSubject::table(aws, &name, settings::EXISTENCE_TABLE);
-        Self { client: policy::CACHE.dynamodb(&aws.sdk), name, subject }
+        let subject = aws.table_subject(&name, settings::EXISTENCE_TABLE);
+        Self { client: policy::dynamodb(&aws.sdk, policy::CACHE), name, subject }
     }
 
     async fn read(&self, keys: Vec<ExistenceRow>) -> Result<Vec<ExistenceRow>, ExistenceError> {

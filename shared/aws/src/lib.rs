@@ -1,37 +1,32 @@
-//! The ports on AWS: SQS FIFO, DynamoDB and S3.
+//! The ports on AWS: SQS FIFO, DynamoDB and S3, whose part is the crate [`s3`].
 //!
-//! * [`queue`], [`archive`], [`changes`], [`files`], [`existence`], [`claims`]: one adapter each, constructed
-//!   alone.
+//! * [`queue`], [`archive`], [`changes`], [`existence`], [`claims`]: one adapter each, constructed alone.
 //! * [`provision`]: creates the resources they need, from the topology; [`aws_resources`] prints the same
 //!   resources plus every part as a function, with the permissions each part needs.
 //! * [`deliveries`]: converts the messages that Lambda passes to a function into the queue port's deliveries;
 //!   [`secrets`]: reads secrets that the configuration refers to.
-//! * [`policy`]: timeout and retries of each kind of call; [`request_counter`]: counts all requests.
-//! * [`fault`]: turns an AWS error into one line that says what to do.
+//! * [`policy`]: timeout and retries of each kind of call.
 
 mod archive;
 mod changes;
 mod claims;
 mod existence;
-mod fault;
-mod files;
 mod policy;
 pub mod provision;
 mod queue;
-mod request_counter;
 pub mod secrets;
-mod versions;
 
 use std::sync::Arc;
 
-use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
-use aws_resources::names::Names;
-use aws_smithy_http_client::tls;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_config::SdkConfig;
+use aws_resources::names::{Names, settings};
+use s3::Bucket;
+use s3::fault::CallSubject;
 
 pub use archive::ERASURE_REFRESH;
 pub use aws_lambda_events::sqs::{SqsBatchResponse, SqsMessage};
 pub use queue::lambda_batch::{LambdaBatchError, deliveries};
+pub use s3::loader;
 
 /// An account and region, and the names of its resources.
 #[derive(Debug, Clone)]
@@ -47,16 +42,6 @@ pub enum ConnectError {
     /// No region is set.
     #[error("no AWS region is set: set AWS_REGION, or a region for AWS_PROFILE")]
     NoRegion,
-}
-
-/// The configuration that every client starts from.
-pub fn loader() -> ConfigLoader {
-    // The same TLS stack as for Slack: ring, which needs no entropy of its own at startup.
-    let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
-        .build_https();
-    // Pinned, not `latest()`: an SDK update must not silently change timing and retries.
-    aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(http)
 }
 
 impl Aws {
@@ -103,7 +88,7 @@ impl Aws {
 
     /// The files port on S3.
     pub fn files(&self) -> Arc<dyn ports::files::Files> {
-        Arc::new(files::S3Files::new(self))
+        self.bucket().files()
     }
 
     /// The existence port on DynamoDB.
@@ -114,6 +99,35 @@ impl Aws {
     /// The claims port on DynamoDB. `clock` decides when a lease expires.
     pub fn claims(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::claims::Claims> {
         Arc::new(claims::DynamoClaims::new(self, clock))
+    }
+
+    /// The bucket of files and of large attributes.
+    fn bucket(&self) -> Bucket {
+        Bucket::new(&self.sdk, self.names.bucket(), "", self.bucket_subject())
+    }
+
+    /// A queue, for error messages.
+    fn queue_subject(&self, name: &str) -> CallSubject {
+        self.subject("SQS", format!("queue {name}"), settings::PREFIX)
+    }
+
+    /// A table, which is named by `setting`.
+    fn table_subject(&self, name: &str, setting: &'static str) -> CallSubject {
+        self.subject("DynamoDB", format!("table {name}"), setting)
+    }
+
+    fn bucket_subject(&self) -> CallSubject {
+        self.subject("S3", format!("bucket {}", self.names.bucket()), settings::BUCKET)
+    }
+
+    fn subject(&self, service: &'static str, resource: String, setting: &'static str) -> CallSubject {
+        CallSubject {
+            service,
+            resource,
+            setting,
+            to_create: "run `annalist provision`",
+            region: self.region().to_owned(),
+        }
     }
 
     /// The names of all resources.

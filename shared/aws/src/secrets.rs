@@ -29,7 +29,7 @@ pub enum SecretError {
 /// # Errors
 /// [`SecretError`], which never contains the secret.
 pub async fn read(arn: &str) -> Result<SecretString, SecretError> {
-    let client = policy::SECRETS.secretsmanager(&loader().load().await);
+    let client = policy::secretsmanager(&loader().load().await, policy::SECRETS);
     let answer = client.get_secret_value().secret_id(arn).send().await.map_err(|error| {
         let why = error.code().map_or_else(|| "no answer".to_owned(), str::to_owned);
         SecretError::NotGiven { arn: arn.to_owned(), why }

@@ -60,8 +60,19 @@ pub fn usage_line(rendered: &str) -> String {
     if let [_] = parts.as_slice() {
         parts.push("see --help".to_owned());
     }
-    parts.join("; ")
+    let line = parts.join("; ");
+    IN_OTHER_WORDS.iter().fold(line, |line, (text, words)| line.replace(text, words))
 }
+
+/// What the standard library's parsers say, and what a person should do instead.
+const IN_OTHER_WORDS: [(&str, &str); 6] = [
+    ("number would be zero for non-zero type", "write a number from 1"),
+    ("invalid digit found in string", "write a whole number"),
+    ("cannot parse integer from empty string", "write a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number too small to fit in target type", "the number is too small"),
+    ("invalid socket address syntax", "write ADDRESS:PORT, such as 127.0.0.1:3002"),
+];
 
 /// An error and its causes without repetitions: some errors already contain the text of their cause.
 #[must_use]

@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use aws::provision::{Parts, ResourceChange, TAG, provision};
+use aws_resources::names::Names;
 use ports::queue::topology::{QUEUES, TABLES, TableRole};
 use ports::workers::WorkerSpec;
 use serde_json::{Map, Value, json};
 use tests::harness::command::annalist_with;
+use tests::harness::proxy::{ForwardedRequest, Proxy};
 use tests::harness::python;
 use tests::harness::stack::{Stack, fresh_names};
 
@@ -24,9 +25,13 @@ async fn printed(args: &[&str]) -> String {
     outcome.stdout
 }
 
-/// The template with the names that `localstack/init/requests.jsonl` uses.
-async fn template() -> Value {
-    serde_json::from_str(&printed(&["--bucket", "annalist-files"]).await).unwrap()
+/// The template, with the names of an installation.
+async fn template(names: &Names) -> Value {
+    let [archive, existence, claims] =
+        [TableRole::Archive, TableRole::Existence, TableRole::Claims].map(|role| names.table(role));
+    let tables = ["--table", archive, "--existence-table", existence, "--claims-table", claims];
+    let args = [&["--prefix", names.prefix(), "--bucket", names.bucket()][..], &tables].concat();
+    serde_json::from_str(&printed(&args).await).unwrap()
 }
 
 fn of_type<'a>(template: &'a Value, kind: &str) -> BTreeMap<&'a str, &'a Value> {
@@ -35,11 +40,28 @@ fn of_type<'a>(template: &'a Value, kind: &str) -> BTreeMap<&'a str, &'a Value> 
     of_type.map(|(id, resource)| (id.as_str(), resource)).collect()
 }
 
-/// Every call with which `provision` creates something; another test checks that the file is complete.
-fn requests() -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../localstack/init/requests.jsonl");
-    let text = std::fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+/// Every call with which `provision` creates something.
+async fn requests(names: &Names) -> Vec<Value> {
+    let stack = Stack::shared();
+    let proxy = Proxy::in_front_of(stack.endpoint(), 0).await;
+    proxy.record();
+    let aws = stack.aws_at(&proxy.endpoint, names.clone()).await;
+    provision(&aws, Parts::ALL, false, &mut |_| {}).await.unwrap();
+    let changes = |passed: &ForwardedRequest| {
+        let target = passed.target.as_deref().unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default();
+        (target.is_empty() && passed.method == "PUT")
+            || ["Create", "Set", "Update", "Tag"].iter().any(|verb| operation.starts_with(verb))
+    };
+    let call = |passed: ForwardedRequest| {
+        let ForwardedRequest { path, target, body, .. } = passed;
+        // JSON objects have no order: parse the body to sort its keys.
+        let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
+        // `x-id` only identifies the operation for the SDK.
+        let path = path.split("x-id=").next().unwrap_or_default().trim_end_matches(['?', '&']).to_owned();
+        json!({ "path": path, "target": target, "body": body })
+    };
+    proxy.recorded().into_iter().filter(changes).map(call).collect()
 }
 
 fn is_for(request: &Value, operation: &str) -> bool {
@@ -53,9 +75,11 @@ fn as_text(value: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_queues_are_those_that_provision_makes() {
-    let template = template().await;
+    let names = fresh_names();
+    let template = template(&names).await;
     let queues = of_type(&template, "AWS::SQS::Queue");
-    let made: Vec<Value> = requests().into_iter().filter(|call| is_for(call, "CreateQueue")).collect();
+    let made: Vec<Value> =
+        requests(&names).await.into_iter().filter(|call| is_for(call, "CreateQueue")).collect();
     assert_eq!((made.len(), queues.len()), (QUEUES.len() * 2, QUEUES.len() * 2));
     for call in made {
         let (name, attributes) =
@@ -63,8 +87,11 @@ async fn its_queues_are_those_that_provision_makes() {
         let found = queues.values().find(|queue| queue["Properties"]["QueueName"] == *name).unwrap();
         let mut properties = found["Properties"].as_object().unwrap().clone();
         properties.remove("QueueName");
-        assert_eq!(properties.remove("Tags").unwrap(), json!([{ "Key": "annalist", "Value": "annalist" }]));
-        assert_eq!(call["body"]["tags"], json!({ "annalist": "annalist" }));
+        assert_eq!(
+            properties.remove("Tags").unwrap(),
+            json!([{ "Key": "annalist", "Value": names.prefix() }])
+        );
+        assert_eq!(call["body"]["tags"], json!({ "annalist": names.prefix() }));
         assert_eq!(properties.keys().collect::<Vec<_>>(), attributes.keys().collect::<Vec<_>>(), "{name}");
         for (attribute, value) in attributes {
             let value = value.as_str().unwrap();
@@ -84,14 +111,15 @@ async fn its_queues_are_those_that_provision_makes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_tables_are_those_that_provision_makes_and_they_outlive_the_stack() {
-    let template = template().await;
+    let names = fresh_names();
+    let (template, requests) = (template(&names).await, requests(&names).await);
     let tables = of_type(&template, "AWS::DynamoDB::Table");
     assert_eq!(tables.len(), TABLES.len());
     for table in tables.values() {
         let name = &table["Properties"]["TableName"];
         // The settings from all calls about the table.
         let mut made = Map::new();
-        for call in requests().iter().filter(|call| call["body"]["TableName"] == *name) {
+        for call in requests.iter().filter(|call| call["body"]["TableName"] == *name) {
             made.extend(call["body"].as_object().unwrap().clone());
         }
         assert_eq!(table["Properties"], Value::Object(made));
@@ -104,14 +132,16 @@ async fn its_tables_are_those_that_provision_makes_and_they_outlive_the_stack() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() {
-    let template = template().await;
+    let names = fresh_names();
+    let template = template(&names).await;
     let buckets = of_type(&template, "AWS::S3::Bucket");
     let bucket = buckets["Bucket"];
     assert_eq!(
         (&bucket["DeletionPolicy"], &bucket["UpdateReplacePolicy"]),
         (&json!("Retain"), &json!("Retain"))
     );
-    let calls: Vec<Value> = requests().into_iter().filter(|call| call["service"] == "s3").collect();
+    let calls: Vec<Value> =
+        requests(&names).await.into_iter().filter(|call| call["target"].is_null()).collect();
     let body_of = |what: &str| -> String {
         let path = |call: &&Value| call["path"].as_str().unwrap().trim_end_matches('/').ends_with(what);
         let mut bodies = calls.iter().filter(path).map(|call| call["body"].as_str().unwrap().to_owned());
@@ -126,12 +156,13 @@ async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() 
         }
         settings.remove(property);
     };
-    is("BucketName", "/annalist-files", &[]);
-    assert_eq!(properties["BucketName"], "annalist-files");
+    is("BucketName", &format!("/{}", names.bucket()), &[]);
+    assert_eq!(properties["BucketName"], names.bucket());
     let tag = |part: &str| properties["Tags"][0][part].as_str().unwrap();
     is("Tags", "?tagging", &[format!("<Key>{}</Key><Value>{}</Value>", tag("Key"), tag("Value"))]);
     let default = &properties["BucketEncryption"]["ServerSideEncryptionConfiguration"][0];
-    assert_eq!(default["ServerSideEncryptionByDefault"]["SSEAlgorithm"], "AES256");
+    let algorithm = default["ServerSideEncryptionByDefault"]["SSEAlgorithm"].as_str().unwrap();
+    is("BucketEncryption", "?encryption", &[format!("<SSEAlgorithm>{algorithm}</SSEAlgorithm>")]);
     let block = properties["PublicAccessBlockConfiguration"].as_object().unwrap();
     let block: Vec<String> = block.iter().map(|(name, on)| format!("<{name}>{on}</{name}>")).collect();
     assert!(block.len() == 4 && block.iter().all(|setting| setting.contains(">true<")), "{block:?}");
@@ -144,22 +175,21 @@ async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() 
         format!("<DaysAfterInitiation>{days}</DaysAfterInitiation>"),
     ];
     is("LifecycleConfiguration", "?lifecycle", &rule);
-    // New buckets are encrypted already, on emulators as on S3, so that there is no call about it.
-    assert_eq!(settings, ["BucketEncryption"].into());
+    assert_eq!(settings, BTreeSet::new());
     // The policy refers to the bucket with CloudFormation's functions.
     let policy = &template["Resources"]["BucketPolicy"];
     assert_eq!(
         (&policy["DeletionPolicy"], &policy["Properties"]["Bucket"]),
         (&json!("Retain"), &json!({ "Ref": "Bucket" }))
     );
-    let arn = "arn:aws:s3:::annalist-files";
+    let arn = format!("arn:aws:s3:::{}", names.bucket());
     let mut document = policy["Properties"]["PolicyDocument"].clone();
     let resources = &mut document["Statement"][0]["Resource"];
     assert_eq!(*resources, json!([{ "Fn::GetAtt": ["Bucket", "Arn"] }, { "Fn::Sub": "${Bucket.Arn}/*" }]));
     *resources = json!([arn, format!("{arn}/*")]);
     let set = calls.iter().find(|call| call["path"].as_str().unwrap().ends_with("?policy")).unwrap();
     assert_eq!(set["body"], document);
-    assert_eq!(calls.len(), 5, "{calls:?}");
+    assert_eq!(calls.len(), 6, "{calls:?}");
 }
 
 /// Creates a CloudFormation stack and waits until it is complete; an error goes to standard error.
@@ -231,7 +261,7 @@ async fn provision_finds_little_to_do_after_an_emulator_deployed_the_template() 
         let forgotten = match &step.change {
             ResourceChange::Keep => true,
             ResourceChange::Create => false,
-            ResourceChange::Update(settings) => settings.iter().all(|setting| {
+            ResourceChange::Differs(settings) => settings.iter().all(|setting| {
                 ["DeletionProtectionEnabled", "PointInTimeRecovery", "TimeToLive", "LifecycleConfiguration"]
                     .contains(&setting.as_str())
             }),
@@ -242,7 +272,7 @@ async fn provision_finds_little_to_do_after_an_emulator_deployed_the_template() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slack_reaches_ingest_and_every_queue_with_a_worker_wakes_it() {
-    let template = template().await;
+    let template = template(&Names::new("annalist", [None; 3], "annalist-files").unwrap()).await;
     let permissions: Vec<&Value> = of_type(&template, "AWS::Lambda::Permission").into_values().collect();
     let public: Vec<(&Value, &Value, &Value)> = permissions
         .iter()
@@ -294,7 +324,7 @@ async fn slack_reaches_ingest_and_every_queue_with_a_worker_wakes_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_role_permits_only_named_actions_and_resources() {
-    let template = template().await;
+    let template = template(&Names::new("annalist", [None; 3], "annalist-files").unwrap()).await;
     let roles = of_type(&template, "AWS::IAM::Role");
     assert_eq!(roles.len(), of_type(&template, "AWS::Lambda::Function").len());
     for (id, role) in roles {
@@ -306,11 +336,51 @@ async fn every_role_permits_only_named_actions_and_resources() {
             for action in statement["Action"].as_array().unwrap() {
                 assert!(!action.as_str().unwrap().contains('*'), "{id}: {action}");
             }
+            if statement["Resource"] == json!({ "Fn::Split": [",", { "Ref": "BotTokenArn" }] }) {
+                assert_eq!(statement["Action"], json!(["secretsmanager:GetSecretValue"]));
+                continue;
+            }
             for resource in statement["Resource"].as_array().unwrap() {
                 assert!(resource.is_object(), "{id}: {resource}");
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bot_tokens_may_be_in_several_secrets_which_their_readers_may_read() {
+    let template = template(&Names::new("annalist", [None; 3], "annalist-files").unwrap()).await;
+    let secret = |name: &str| {
+        format!("arn:aws:secretsmanager:eu-central-1:123456789012:secret:annalist/{name}-a1B2c3")
+    };
+    let (one, two) = (secret("one"), [secret("one"), secret("two")].join(","));
+    let ten = vec![one.clone(); 10].join(",");
+    for (parameter, value, is_allowed) in [
+        ("BotTokenArn", "", true),
+        ("BotTokenArn", &one, true),
+        ("BotTokenArn", &two, true),
+        ("BotTokenArn", &ten, true),
+        ("BotTokenArn", &format!("{ten},{one}"), false),
+        ("BotTokenArn", &two.replace(',', ", "), false),
+        ("BotTokenArn", &format!("{one},"), false),
+        ("BotTokenArn", "xoxb-1", false),
+        ("SigningSecretArn", &one, true),
+        ("SigningSecretArn", &two, false),
+    ] {
+        let pattern = template["Parameters"][parameter]["AllowedPattern"].as_str().unwrap();
+        let script = "import re, sys; sys.exit(not re.search(sys.argv[1], sys.argv[2]))";
+        let matched = Command::new("python3").args(["-c", script, pattern, value]).status().unwrap();
+        assert_eq!(matched.success(), is_allowed, "{parameter} = {value:?}");
+    }
+    let readers = template["Resources"].as_object().unwrap().iter().filter(|(_, resource)| {
+        resource["Type"] == "AWS::IAM::Role"
+            && resource.to_string().contains(r#""Fn::Split":[",",{"Ref":"BotTokenArn"}]"#)
+    });
+    let given = template["Resources"].as_object().unwrap().iter().filter(|(_, resource)| {
+        !resource["Properties"]["Environment"]["Variables"]["SLACK_BOT_TOKEN_ARN"].is_null()
+    });
+    assert!(readers.clone().count() > 1);
+    assert_eq!(readers.count(), given.count(), "those that are given the secrets may read them");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,8 @@ use std::time::Duration;
 use aws::Aws;
 use bytes::Bytes;
 use ports::files::{FileKey, FileWriter, FilesError, Published};
+use s3::Bucket;
+use s3::fault::CallSubject;
 use slack::ids::TeamId;
 use testkit::conformance::files::{self, Creation, FilesFixture};
 use tests::harness::stack::{Emulator, Stack, fresh_names};
@@ -95,6 +97,31 @@ async fn the_files_on_s3_conform_on_a_second_emulator() {
     let Some(stack) = Stack::second_emulator() else { return };
     conform(stack).await;
     assert_one_of_two_long_files_is_new(stack, creation(stack)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_below_a_prefix_conform_and_stay_below_it() {
+    let stack = Stack::shared();
+    let (aws, sdk) = (with_bucket().await, stack.sdk(stack.endpoint()).await);
+    let below = |prefix: &str| {
+        let subject = CallSubject {
+            service: "S3",
+            resource: format!("bucket {}", aws.names().bucket()),
+            setting: "ANNALIST_FILES",
+            to_create: "create it",
+            region: aws.region().to_owned(),
+        };
+        Bucket::new(&sdk, aws.names().bucket(), prefix, subject).files()
+    };
+    let suites = AtomicUsize::new(0);
+    files::suite(creation(stack), || {
+        let prefix = format!("archive/{}/", suites.fetch_add(1, SeqCst));
+        FilesFixture { files: below(&prefix), keep: Box::new(()) }
+    })
+    .await;
+    let objects = stack.s3().await.list_objects_v2().bucket(aws.names().bucket()).send().await.unwrap();
+    let keys: Vec<&str> = objects.contents().iter().filter_map(|object| object.key()).collect();
+    assert!(!keys.is_empty() && keys.iter().all(|key| key.starts_with("archive/")), "{keys:?}");
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ mod created;
 mod foreign;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use aws::Aws;
 use aws::provision::{Parts, ProvisionError, ProvisionStep, ResourceChange, TAG, provision};
@@ -45,7 +45,7 @@ async fn steps(aws: &Aws, parts: Parts<'_>) -> Vec<ProvisionStep> {
     steps
 }
 
-/// The changes of a successful run.
+/// The resources of a successful run that were created or have other settings.
 async fn changes(aws: &Aws, parts: Parts<'_>) -> Vec<String> {
     let steps = steps(aws, parts).await;
     steps.iter().filter(|step| step.change != ResourceChange::Keep).map(ProvisionStep::to_string).collect()

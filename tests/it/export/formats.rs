@@ -89,7 +89,7 @@ async fn markdown_nests_threads_and_escapes_markup_in_messages() {
     let expected = [
         "# #general\n\nPurpose: what it is for\n\nChannel C1. Times are in UTC.\n\n## 2020-09-13\n",
         "\n- **Person U1** 12:26:41 _(1 reply)_\n\n  a question\n\n  - **Person U2** 2020-09-13 12:26:42\n\n    an answer\n",
-        "\n- **Person U1** 12:26:43 _(edited)_\n\n  corrected  \n  :tada: 2\n",
+        "\n- **Person U1** 12:26:43 _(edited)_\n\n  corrected  \n  🎉 2\n",
         "\n- **unknown** 12:26:50 _(deleted)_ _(1 reply)_\n",
         "\n- _A thread whose first message is not in this export:_\n\n  - **Person U2** 2020-09-13 12:27:05\n",
         "\n- **deploys** 12:27:04\n\n  deployed\n",

@@ -169,12 +169,14 @@ impl Ledger {
             let delivered = book.delivered.values().find(|delivered| delivered.id == *id).cloned();
             (book.decided.contains(id), delivered)
         };
-        let quarantined = || delivered.is_some_and(|delivered| self.is_quarantined(queue, &delivered));
-        decided || self.is_poison(queue, id) || quarantined()
+        let has_verdict =
+            |delivered| self.is_poison(queue, &delivered) || self.is_quarantined(queue, &delivered);
+        decided || delivered.is_some_and(has_verdict)
     }
 
-    fn is_poison(&self, queue: QueueName, id: &MessageId) -> bool {
-        let key = ItemKey::new(format!("meta#attempts#{queue}"), id.to_string());
+    fn is_poison(&self, queue: QueueName, delivered: &DeliveredMessage) -> bool {
+        let team = delivered.group.as_str().split('#').next().unwrap_or_default();
+        let key = ItemKey::new(format!("meta#attempts#{queue}#{team}"), delivered.id.to_string());
         self.archive
             .item(&key)
             .is_some_and(|item| item.text("attempts").is_some_and(|state| state.ends_with(POISON)))

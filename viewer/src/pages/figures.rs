@@ -2,7 +2,9 @@
 
 use maud::{DOCTYPE, Markup, html};
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
-use reader::figures::wording::{WEEKDAYS, author_and_channel, change, number_text, report_notes, title};
+use reader::figures::wording::{
+    WEEKDAYS, author_and_channel, change, is_of_scope, nothing_posted, number_text, report_notes, title,
+};
 use reader::numbers::grouped;
 use reader::plain;
 use rules::figures::partners::CountByPerson;
@@ -26,7 +28,6 @@ const STYLE: &str = concat!(
 
 /// Renders a self-contained page. Its messages link to Slack.
 pub fn standalone_report(report: &FiguresReport) -> Markup {
-    let [from, to] = report.period.bounds();
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -35,7 +36,7 @@ pub fn standalone_report(report: &FiguresReport) -> Markup {
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="referrer" content="no-referrer";
-                title { (title(report)) ", " (from) " to " (to) }
+                title { (title(report)) ", " (report.period.in_words()) }
                 style { (STYLE) }
             }
             body { main { (report_figures(report, None)) } }
@@ -45,7 +46,6 @@ pub fn standalone_report(report: &FiguresReport) -> Markup {
 
 /// Renders the figures of a report. Messages link to the site of `links`, or otherwise to Slack.
 pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) -> Markup {
-    let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
     let people: Vec<RankedRow> = report
         .users
         .iter()
@@ -56,10 +56,15 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
         .collect();
     html! {
         h1 { (title(report)) }
-        p { (from) " to " (to) span class="quiet" { ", compared with " (before) " to " (before_to) } }
+        p {
+            (report.period.in_words())
+            span class="quiet" { ", compared with " (report.period.previous().in_words()) }
+        }
         @for note in report_notes(report) { p class="note" { (with_code(&note)) } }
         (figures(report))
-        @if report.figure(FigureName::Messages).value.map(Number::as_f64) != Some(0.0) { (times(report)) }
+        @if report.figure(FigureName::Messages).value.map(Number::as_f64) == Some(0.0) {
+            p { (nothing_posted(report)) }
+        } @else { (times(report)) }
         @if !matches!(report.scope, Scope::Channel(_)) { (channels(report)) }
         (table("People", &people))
         div class="sides" {
@@ -95,7 +100,7 @@ fn with_code(text: &str) -> Markup {
 fn figures(report: &FiguresReport) -> Markup {
     html! {
         dl class="figures" {
-            @for name in FigureName::ALL {
+            @for name in FigureName::ALL.into_iter().filter(|name| is_of_scope(report, *name)) {
                 @let figure = report.figure(name);
                 @let change = change(name, &figure);
                 div class="figure" {

@@ -136,7 +136,7 @@ async fn refusals(
     if is_stranger {
         // Together they may take what the quarantine may.
         let new = jobs.iter().filter(|job| Origin::of(&job.delivery.body).is_none());
-        let sizes: Vec<usize> = new.map(|job| job.delivery.body.len()).collect();
+        let sizes: Vec<_> = new.map(|job| (None, job.delivery.body.len())).collect();
         kept = bounds::keep(archive, now, &sizes).await?;
     }
     let mut kept = kept.into_iter();

@@ -1,6 +1,6 @@
-//! Limits the number of jobs kept per day. Anyone with the signing secret can fill the quarantine: beyond the
-//! first limits, a job's row contains an outline without the body; beyond the last one, jobs are only
-//! counted.
+//! Limits the number of jobs kept per day and workspace. Anyone with the signing secret can fill the quarantine:
+//! beyond the first limits, a job's row contains an outline without the body; beyond the last one, jobs are only
+//! counted. A signing secret can name any workspace, so all that the archive does not know have one limit.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
+use slack::ids::TeamId;
 
-/// Jobs that are kept completely per day. A wrong setting may quarantine a busy workspace's day, which can
+/// Jobs of a workspace that are kept completely per day. A wrong setting may quarantine a busy workspace's day, which can
 /// then be replayed.
 const JOBS_A_DAY: u64 = 100_000;
 
@@ -93,16 +94,43 @@ impl DayTotals {
     }
 }
 
-/// Counts jobs of these sizes; returns the part that is kept of each.
+/// Counts jobs, each of a workspace and a size; returns the part that is kept of each.
 pub(super) async fn keep(
     archive: &dyn Archive,
     now: TimestampMs,
+    jobs: &[(Option<TeamId>, usize)],
+) -> Result<Vec<Keeping>, ArchiveError> {
+    let mut teams: BTreeMap<Option<&TeamId>, Vec<usize>> = BTreeMap::new();
+    for (index, (team, _)) in jobs.iter().enumerate() {
+        teams.entry(team.as_ref()).or_default().push(index);
+    }
+    let mut totals: BTreeMap<ItemKey, Vec<usize>> = BTreeMap::new();
+    for (team, indexes) in teams {
+        let key = match team {
+            Some(team) if archive.get(&ItemKey::team(team)).await?.is_some() => {
+                ItemKey::quarantine_size(team)
+            }
+            Some(_) | None => ItemKey::strangers_size(),
+        };
+        totals.entry(key).or_default().extend(indexes);
+    }
+    let mut keepings = vec![Keeping::Number; jobs.len()];
+    for (key, indexes) in totals {
+        let sizes: Vec<usize> = indexes.iter().map(|index| jobs[*index].1).collect();
+        for (index, keeping) in indexes.into_iter().zip(keep_of(archive, now, key, &sizes).await?) {
+            keepings[index] = keeping;
+        }
+    }
+    Ok(keepings)
+}
+
+/// Counts jobs of these sizes in one total.
+async fn keep_of(
+    archive: &dyn Archive,
+    now: TimestampMs,
+    key: ItemKey,
     sizes: &[usize],
 ) -> Result<Vec<Keeping>, ArchiveError> {
-    if sizes.is_empty() {
-        return Ok(Vec::new());
-    }
-    let key = ItemKey::quarantine_size();
     let mut stored = archive.get(&key).await?.and_then(|row| row.text(KEPT).map(str::to_owned));
     for _ in 0..ATTEMPTS {
         let before = stored.as_deref().and_then(DayTotals::read).unwrap_or_default();

@@ -131,7 +131,9 @@ async fn insert_kept(
 ) -> Vec<Result<(), ArchiveError>> {
     let origins: Vec<Option<Origin>> = jobs.iter().map(|(delivery, _)| Origin::of(&delivery.body)).collect();
     let counted = jobs.iter().zip(&origins).filter(|(_, origin)| origin.is_none());
-    let sizes: Vec<usize> = counted.map(|((delivery, _), _)| delivery.body.len()).collect();
+    let sizes: Vec<_> = counted
+        .map(|((delivery, _), _)| (aside::team_of_group(&delivery.group), delivery.body.len()))
+        .collect();
     let mut kept = match bounds::keep(&*ports.archive, ports.clock.now(), &sizes).await {
         Ok(kept) => kept.into_iter(),
         Err(error) => return vec![Err(error); jobs.len()],

@@ -24,9 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Guard, Item, ItemKey, Update, WriteOutcome};
-use ports::queue::{MessageId, QueueRef};
+use ports::queue::{Delivery, MessageId, QueueRef};
 
 use super::{JobOutcome, JobRetry};
+use crate::quarantine::aside::team_of_group;
 
 /// The register that contains a job's [`AttemptState`].
 const STATE: &str = "attempts";
@@ -117,15 +118,15 @@ impl Attempts {
     }
 
     /// Removes the marker of a job that is now in quarantine.
-    pub(super) async fn forget(&self, message: &MessageId) {
+    pub(super) async fn forget(&self, delivery: &Delivery) {
         let forgotten = async {
-            if let Some(item) = self.archive.get(&self.key(message)).await? {
+            if let Some(item) = self.archive.get(&self.key(delivery).await?).await? {
                 self.archive.delete_unchanged(&item).await?;
             }
             Ok::<_, ArchiveError>(())
         };
         if let Err(error) = forgotten.await {
-            tracing::warn!(worker = self.worker, message_id = %message, %error, "failed to remove the attempt marker of a quarantined job");
+            tracing::warn!(worker = self.worker, message_id = %delivery.message_id, %error, "failed to remove the attempt marker of a quarantined job");
         }
     }
 
@@ -198,8 +199,12 @@ impl Attempts {
         Ok(self.archive.write(&update).await? == WriteOutcome::Applied)
     }
 
-    fn key(&self, message: &MessageId) -> ItemKey {
-        ItemKey::attempts(self.queue, message)
+    /// The key of a job's row. Attempts that an earlier version began are continued where it stored them.
+    async fn key(&self, delivery: &Delivery) -> Result<ItemKey, ArchiveError> {
+        let other = ItemKey::other_attempts(self.queue, &delivery.message_id);
+        let Some(team) = team_of_group(&delivery.group) else { return Ok(other) };
+        let is_other = self.archive.get(&other).await?.is_some();
+        Ok(if is_other { other } else { ItemKey::attempts(self.queue, &team, &delivery.message_id) })
     }
 
     fn pending_removals(&self) -> MutexGuard<'_, BTreeSet<AttemptMarker>> {
@@ -212,13 +217,13 @@ impl BatchAttempts<'_> {
     ///
     /// # Errors
     /// The outcome of the job, if it must not run.
-    pub(super) async fn begin(&self, message: &MessageId) -> Result<(), JobOutcome> {
+    pub(super) async fn begin(&self, delivery: &Delivery) -> Result<(), JobOutcome> {
         // Markers whose removal is pending are not crashes.
         self.attempts.flush_pending_removals().await.map_err(JobOutcome::retry)?;
-        let key = self.attempts.key(message);
+        let key = self.attempts.key(delivery).await.map_err(JobOutcome::retry)?;
         match self.attempts.advance(&key).await.map_err(JobOutcome::retry)? {
             AttemptState::Tried(number) | AttemptState::Resting(number) => {
-                self.open().insert(message.clone(), AttemptMarker { key, number });
+                self.open().insert(delivery.message_id.clone(), AttemptMarker { key, number });
                 Ok(())
             }
             // A handler that still has the job detects within the visibility timeout that its lease has

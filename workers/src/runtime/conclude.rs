@@ -36,7 +36,7 @@ pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, JobOutc
         if let Some(left_out) = context.quarantine_log.permit_line(context.ports.clock.now()) {
             tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, reason, left_out, "quarantined a job");
         }
-        context.attempts.forget(&delivery.message_id).await;
+        context.attempts.forget(delivery).await;
     }
     for Aside { delivery, cause, reason } in &settlement.aside {
         if let Some(left_out) = context.quarantine_log.permit_line(context.ports.clock.now()) {

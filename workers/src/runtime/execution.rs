@@ -159,7 +159,7 @@ async fn run_together(context: &Context, jobs: &[&ReceivedJob]) {
 /// Runs a job that was received before: alone, so that a crash of its handler is counted.
 async fn run_alone(context: &Context, job: &ReceivedJob, attempts: &BatchAttempts<'_>) {
     let message = &job.delivery().message_id;
-    if let Err(outcome) = attempts.begin(message).await {
+    if let Err(outcome) = attempts.begin(job.delivery()).await {
         return job.settle(outcome);
     }
     let has_returned = watched::run(call(context, &[job]), attempts, message).await;

@@ -31,13 +31,19 @@ impl QuarantineFixture {
     /// Two workspaces, on a day that stores no whole jobs any more and has room for this number of outlines.
     async fn with_room_for(outlines: u64) -> Self {
         let fixture = Self::new().await;
-        let (day, outlines) = (NOON.seconds() / 86_400, 10_000 - outlines);
-        let full = Update {
-            set: [("kept".to_owned(), format!("{day}/100000/0/{outlines}").into())].into_iter().collect(),
-            ..Update::new(ItemKey::new("meta#quarantine", "kept"))
-        };
-        fixture.ports.archive.write(&full).await.unwrap();
+        fixture.set_kept(&format!("{}/100000/0/{}", NOON.seconds() / 86_400, 10_000 - outlines)).await;
         fixture
+    }
+
+    /// Stores the totals of T1 and of unknown workspaces.
+    async fn set_kept(&self, totals: &str) {
+        for partition in ["meta#T1#quarantine", "meta#quarantine"] {
+            let kept = Update {
+                set: [("kept".to_owned(), totals.into())].into_iter().collect(),
+                ..Update::new(ItemKey::new(partition, "kept"))
+            };
+            self.ports.archive.write(&kept).await.unwrap();
+        }
     }
 
     /// Two workspaces, on a day that stores whole jobs.
@@ -122,6 +128,35 @@ async fn jobs_beyond_the_outlines_of_a_day_become_one_row_and_gaps_of_their_hour
 }
 
 #[tokio::test]
+async fn a_workspace_that_has_filled_its_day_takes_no_room_of_another_and_unknown_ones_share_theirs() {
+    let fixture = QuarantineFixture::new().await;
+    let day = NOON.seconds() / 86_400;
+    let body = message_job("T1", "1700050800.000100");
+    let mut jobs = Vec::new();
+    for (number, team) in ["T1", "T2", "T8STRANGE", "T9STRANGE", "?"].into_iter().enumerate() {
+        jobs.push(Delivery { group: GroupId::from_parts(&[team, "C1"]), ..job(number, &body) });
+    }
+    let one_left = format!("{day}/99999/0/0");
+    let nothing_left = format!("{day}/100000/0/0");
+    for (strangers, expected) in
+        [(&one_left, [true, false, true, true, false]), (&nothing_left, [true, false, true, true, true])]
+    {
+        fixture.set_kept(&nothing_left).await;
+        let strangers = Update {
+            set: [("kept".to_owned(), strangers.clone().into())].into_iter().collect(),
+            ..Update::new(ItemKey::new("meta#quarantine", "kept"))
+        };
+        fixture.ports.archive.write(&strangers).await.unwrap();
+        let outlined: Vec<(&Delivery, &str)> = jobs.iter().map(|job| (job, "odd")).collect();
+        quarantine::insert_all(&fixture.ports, QueueName::Events.into(), &outlined).await;
+        let rows = fixture.rows().await;
+        let outlined: Vec<bool> = rows.iter().map(|row| !row.payload.contains("secret")).collect();
+        // Jobs without a workspace are counted first.
+        assert_eq!(outlined, expected);
+    }
+}
+
+#[tokio::test]
 async fn concurrent_batches_are_all_counted_and_the_next_day_starts_at_zero() {
     let fixture = QuarantineFixture::with_room_for(0).await;
     let batch = [message_job("T1", "1700050800.000100"), encode_event("7")];
@@ -166,11 +201,7 @@ async fn dropping_an_unreadable_event_leaves_a_gap_of_the_hour_it_arrived_in() {
     let unreadable = [r#"{"event":{"type":"message"}}"#, "7", r#"{"team_id":"t#1","event":{}}"#];
     for event in unreadable {
         let fixture = QuarantineFixture::with_room_for(1).await;
-        let unlimited = Update {
-            set: [("kept".to_owned(), "0/0/0".into())].into_iter().collect(),
-            ..Update::new(ItemKey::new("meta#quarantine", "kept"))
-        };
-        fixture.ports.archive.write(&unlimited).await.unwrap();
+        fixture.set_kept("0/0/0").await;
         fixture.put(&[encode_event(event)]).await;
         let row = fixture.rows().await.remove(0);
         assert!(row.is_unreadable());

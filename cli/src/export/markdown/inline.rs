@@ -7,6 +7,7 @@ use reader::names::DisplayNames;
 use reader::plain;
 use reader::text::flat;
 use reader::text::spans::{LineKind, TextLine, TextSpan, TextStyle};
+use viewer::emoji;
 
 /// Schemes of addresses that become links.
 const SCHEMES: [&str; 3] = ["http://", "https://", "mailto:"];
@@ -156,6 +157,11 @@ fn span(span: &TextSpan, names: &DisplayNames<'_>) -> String {
     if let TextSpan::Link { address, label } = span {
         return link(address, label.as_deref(), span, names);
     }
+    if let TextSpan::Emoji { name, skin_tones } = span
+        && let Some(characters) = emoji::unicode(name, skin_tones)
+    {
+        return characters;
+    }
     escaped(&flat::words(std::slice::from_ref(span), names))
 }
 
@@ -269,7 +275,7 @@ mod tests {
                 "<https://x.test/a_b|the page> <https://x.test>",
                 "[the page](<https://x.test/a_b>) <https://x.test>",
             ),
-            ("hi <@U1> <!here> :tada:", "hi @U1 @here :tada:"),
+            ("hi <@U1> <!here> :tada: :our-own:", "hi @U1 @here 🎉 :our-own:"),
             ("see ```fn main() { `x` }```", "see"),
         ] {
             assert_eq!(written(slack_text, &fixture)[0], expected, "{slack_text}");

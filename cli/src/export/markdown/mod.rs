@@ -12,6 +12,7 @@ use reader::names::DisplayNames;
 use reader::text::spans::{TextLine, TextSpan};
 use reader::text::{Manner, MessageText};
 use rules::view::MessageView;
+use viewer::emoji::split_skin_tones;
 
 use super::channel_files::{self, ExportFile};
 use super::known_names::NameCache;
@@ -19,7 +20,7 @@ use super::reading_order::{Arranged, ChannelTexts};
 use super::source::{ExportSource, ExportedChannel};
 use super::{ExportError, ExportProgress};
 use crate::plain;
-use crate::read::{reactions, shared_files};
+use crate::read::shared_files;
 use crate::zone::Zone;
 
 /// Maximum number of characters of a message that is only exported as context for its replies.
@@ -121,8 +122,8 @@ fn item(
     if arranged.is_context() {
         text.lines.truncate(1);
     } else {
-        let more = shared_files(row).chain(reactions(row));
-        text.lines.extend(more.map(|line| TextLine::plain(vec![TextSpan::text(line)])));
+        text.lines.extend(shared_files(row).map(|line| TextLine::plain(vec![TextSpan::text(line)])));
+        text.lines.extend(reactions(row));
     }
     let marks: String = marks(arranged, row).iter().map(|mark| format!(" _({mark})_")).collect();
     writeln!(out, "\n{indent}- **{author}** {time}{notice}{marks}")?;
@@ -134,6 +135,16 @@ fn item(
         if line.is_empty() { writeln!(out)? } else { writeln!(out, "{indent}  {line}")? }
     }
     Ok(())
+}
+
+/// A line with every reaction and its count.
+fn reactions(row: &MessageView) -> Option<TextLine> {
+    let spans = row.reactions().iter().flat_map(|reaction| {
+        let (name, skin_tones) = split_skin_tones(reaction["name"].as_str().unwrap_or_default());
+        let count = TextSpan::text(format!(" {}  ", reaction["count"]));
+        [TextSpan::Emoji { name: name.to_owned(), skin_tones }, count]
+    });
+    Some(TextLine::plain(spans.collect())).filter(|line| !line.spans.is_empty())
 }
 
 fn marks(arranged: &Arranged, row: &MessageView) -> Vec<String> {

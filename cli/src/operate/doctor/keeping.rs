@@ -245,7 +245,7 @@ fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorChec
         Ok(Status { quarantined, .. }) => DoctorCheck::finding(
             QUARANTINE,
             format!(
-                "{} could not be stored and are in quarantine",
+                "{} in quarantine, which could not be stored",
                 plain::counted(*quarantined, "job", "jobs")
             ),
             format!("`annalist quarantine list {backend_flag}` says why; replay or drop them"),

@@ -6,10 +6,10 @@
 //! reader that has read the item before may still fetch it.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_s3::Client;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use s3::Bucket;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -17,9 +17,6 @@ use super::stored::StoredItem;
 use super::text;
 use super::value::Foreign;
 use crate::Aws;
-use crate::fault::CallSubject;
-use crate::policy;
-use crate::versions::delete_versions;
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
 use slack::hex::to_hex;
 
@@ -84,18 +81,11 @@ fn folder(key: &ItemKey) -> String {
 }
 
 /// The bucket that stores bulk.
-pub(super) struct Bulk {
-    client: Client,
-    /// For requests that transfer no content.
-    objects: Client,
-    bucket: String,
-    subject: CallSubject,
-}
+pub(super) struct Bulk(Bucket);
 
 impl Bulk {
     pub(super) fn new(aws: &Aws) -> Self {
-        let (client, objects) = (policy::BYTES.s3(&aws.sdk), policy::OBJECTS.s3(&aws.sdk));
-        Self { client, objects, bucket: aws.names().bucket().to_owned(), subject: CallSubject::bucket(aws) }
+        Self(aws.bucket())
     }
 
     /// Writes objects of one item; all are stored when this returns.
@@ -111,7 +101,7 @@ impl Bulk {
         let text = Bytes::from(text);
         let mut conflicts = 0;
         loop {
-            let put = self.client.put_object().bucket(&self.bucket).key(&object);
+            let put = self.0.bytes.put_object().bucket(&self.0.name).key(&object);
             let put = put.content_type("application/json").if_none_match("*").body(text.clone().into());
             let Err(error) = put.send().await else { return Ok(()) };
             match error.as_service_error().and_then(|refused| refused.code()) {
@@ -120,13 +110,13 @@ impl Bulk {
                 // Another client is writing the same object right now, and may still fail.
                 // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
                 Some("ConditionalRequestConflict") if conflicts < CONFLICTS => conflicts += 1,
-                Some(_) | None => return Err(ArchiveError::Unavailable(self.subject.explain(&error))),
+                Some(_) | None => return Err(ArchiveError::Unavailable(self.0.subject.explain(&error))),
             }
         }
     }
 
     async fn fetch(&self, reference: &Reference) -> Result<Value, ArchiveError> {
-        let (object, bucket) = (&reference.object, &self.bucket);
+        let (object, bucket) = (&reference.object, &self.0.name);
         let text = self.read(object).await?;
         let text = std::str::from_utf8(&text).map_err(|error| error.to_string());
         text.and_then(|text| text::read(text).map_err(|error| error.to_string())).map_err(|why| {
@@ -137,17 +127,17 @@ impl Bulk {
     }
 
     async fn read(&self, object: &str) -> Result<Bytes, ArchiveError> {
-        let bucket = &self.bucket;
+        let bucket = &self.0.name;
         let mut cuts = 0;
         loop {
-            let got = self.client.get_object().bucket(bucket).key(object).send().await;
+            let got = self.0.bytes.get_object().bucket(bucket).key(object).send().await;
             let got = got.map_err(|error| {
                 ArchiveError::Unavailable(match error.as_service_error() {
                     Some(refused) if refused.is_no_such_key() => format!(
                         "{object} is missing from bucket {bucket}, and an item refers to it: restore it, or the item, \
                          from a backup"
                     ),
-                    Some(_) | None => self.subject.explain(&error),
+                    Some(_) | None => self.0.subject.explain(&error),
                 })
             })?;
             match got.body.collect().await {
@@ -166,8 +156,7 @@ impl Bulk {
 
     /// Deletes all objects of an item, older versions included.
     pub(super) async fn delete_all(&self, key: &ItemKey) -> Result<(), ArchiveError> {
-        let deleted =
-            delete_versions(&self.objects, &self.subject, &self.bucket, &folder(key), |_| true).await;
+        let deleted = self.0.delete_versions(&folder(key), |_| true).await;
         deleted.map(drop).map_err(ArchiveError::Unavailable)
     }
 

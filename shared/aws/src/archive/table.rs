@@ -9,11 +9,11 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use crate::Aws;
-use crate::fault::CallSubject;
 use crate::policy;
 use aws_resources::names::settings;
 use ports::archive::ArchiveError;
 use ports::queue::topology::TableRole;
+use s3::fault::CallSubject;
 
 /// The table.
 pub(super) struct ArchiveTable {
@@ -25,8 +25,8 @@ pub(super) struct ArchiveTable {
 impl ArchiveTable {
     pub(super) fn new(aws: &Aws) -> Self {
         let name = aws.names().table(TableRole::Archive).to_owned();
-        let subject = CallSubject::table(aws, &name, settings::TABLE);
-        Self { client: policy::ROWS.dynamodb(&aws.sdk), name, subject }
+        let subject = aws.table_subject(&name, settings::TABLE);
+        Self { client: policy::dynamodb(&aws.sdk, policy::ROWS), name, subject }
     }
 
     /// Every failure is retryable, so that the job waits: a table can be created, a role corrected, a

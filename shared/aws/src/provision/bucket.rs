@@ -1,154 +1,99 @@
-//! Provisions the bucket: encrypted, closed to the public, accessible only over TLS, and cleaned of
-//! unfinished uploads.
-
-use std::time::Duration;
+//! The bucket: encrypted, closed to the public, accessible only over TLS, and cleaned of unfinished uploads.
 
 use aws_sdk_s3::types::{
     AbortIncompleteMultipartUpload, BucketLifecycleConfiguration, BucketLocationConstraint,
     CreateBucketConfiguration, ExpirationStatus, LifecycleRule, LifecycleRuleFilter,
     PublicAccessBlockConfiguration, ServerSideEncryption, ServerSideEncryptionByDefault,
     ServerSideEncryptionConfiguration, ServerSideEncryptionRule, Tag, Tagging,
-    TransitionDefaultMinimumObjectSize,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use serde_json::{Value, json};
 
-use super::deadline::PollDeadline;
-use super::transport;
-use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, build_failed, code, step};
-use crate::fault::CallSubject;
+use super::{ProvisionError, Provisioner, Resource, TAG, build_failed, code};
 use aws_resources::names::settings;
-use aws_resources::resources::{ENCRYPTION, UNFINISHED_DAYS, UNFINISHED_RULE};
+use aws_resources::resources::{ENCRYPTION, LANGUAGE, UNFINISHED_DAYS, UNFINISHED_RULE, tls_only};
 
-/// How long an untagged bucket may belong to another run. If a store does not support tags at creation, the
-/// next call adds them, and until then the bucket seems to belong to another owner.
-const UNTAGGED: Duration = Duration::from_secs(4);
 /// The region whose buckets have no location constraint.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html>
 const NO_LOCATION: &str = "us-east-1";
 
-/// The settings of the bucket that differ.
-#[derive(Default)]
-pub(super) struct BucketDifference {
-    /// All its tags, if ours is missing.
-    untagged: Option<Vec<Tag>>,
-    unencrypted: bool,
-    open: bool,
-    /// Its new policy, if our statement is missing.
-    policy: Option<String>,
-    /// Its lifecycle, if our rule is missing.
-    lifecycle: Option<Lifecycle>,
-}
-
-struct Lifecycle {
-    /// The rules that are not ours.
-    others: Vec<LifecycleRule>,
-    smallest: Option<TransitionDefaultMinimumObjectSize>,
-}
-
-/// Why a request failed.
-enum BucketRefusal {
-    /// Another request is changing the same bucket.
-    Conflict(ProvisionError),
-    Final(ProvisionError),
-}
-
-/// Reads the bucket and compares it; `None` if it is missing.
-pub(super) async fn inspect(
-    provisioner: &Provisioner<'_>,
-) -> Result<Option<BucketDifference>, ProvisionError> {
+/// The settings of the bucket that differ; `None` if it is missing. What the operator has added does not differ.
+pub(super) async fn differing(provisioner: &Provisioner<'_>) -> Result<Option<Vec<String>>, ProvisionError> {
     // The tags show everything in one request: whether the bucket exists, whether we have access, and who
     // owns it.
-    let Some(mut found) = tags(provisioner).await? else { return Ok(None) };
-    let mut deadline = PollDeadline::after(UNTAGGED);
-    while owner(&found).is_none() && deadline.wait().await {
-        let Some(again) = tags(provisioner).await? else { return Ok(None) };
-        found = again;
+    let Some(tags) = tags(provisioner).await? else { return Ok(None) };
+    let owner = tags.iter().find(|tag| tag.key() == TAG).map(Tag::value);
+    provisioner.check_tag(Resource::Bucket, owner, settings::BUCKET)?;
+    let settings = [
+        ("Encryption", is_encrypted(provisioner).await?),
+        ("PublicAccessBlock", is_closed(provisioner).await?),
+        ("Policy", requires_tls(provisioner).await?),
+        ("LifecycleConfiguration", has_lifecycle(provisioner).await?),
+    ];
+    Ok(Some(settings.into_iter().filter(|(_, agrees)| !agrees).map(|(name, _)| name.to_owned()).collect()))
+}
+
+/// Creates the bucket with its settings; false if another run has created it meanwhile.
+pub(super) async fn create(provisioner: &Provisioner<'_>) -> Result<bool, ProvisionError> {
+    let tag = Tag::builder().key(TAG).value(provisioner.owner()).build().map_err(build_failed)?;
+    let mut configuration = CreateBucketConfiguration::builder().tags(tag.clone());
+    let region = provisioner.aws.region();
+    if region != NO_LOCATION {
+        configuration = configuration.location_constraint(BucketLocationConstraint::from(region));
     }
-    let tags = found;
-    provisioner.check_tag(&resource(provisioner), owner(&tags), settings::BUCKET)?;
-    compare(provisioner, tags).await.map(Some)
-}
-
-/// The planned step.
-pub(super) fn planned(provisioner: &Provisioner<'_>, bucket: Option<&BucketDifference>) -> ProvisionStep {
-    let change =
-        bucket.map_or(ResourceChange::Create, |bucket| ResourceChange::from_settings(bucket.labels()));
-    step(resource(provisioner), change)
-}
-
-/// Creates the bucket or updates its settings.
-pub(super) async fn apply(
-    provisioner: &Provisioner<'_>,
-    mut bucket: Option<BucketDifference>,
-) -> Result<ProvisionStep, ProvisionError> {
-    let mut deadline = PollDeadline::after_minutes(1);
-    let mut is_new = false;
-    let mut set = Vec::new();
-    loop {
-        match attempt(provisioner, bucket, &mut is_new).await {
-            Ok(labels) => {
-                set.extend(labels);
-                break;
-            }
-            // The other run may have made our changes meanwhile.
-            Err(BucketRefusal::Conflict(_)) if deadline.wait().await => bucket = inspect(provisioner).await?,
-            Err(BucketRefusal::Conflict(error) | BucketRefusal::Final(error)) => return Err(error),
-        }
-    }
-    Ok(step(
-        resource(provisioner),
-        if is_new { ResourceChange::Create } else { ResourceChange::from_settings(set) },
-    ))
-}
-
-/// Returns the settings that differed.
-async fn attempt(
-    provisioner: &Provisioner<'_>,
-    bucket: Option<BucketDifference>,
-    is_new: &mut bool,
-) -> Result<Vec<String>, BucketRefusal> {
-    let bucket = match bucket {
-        Some(bucket) => bucket,
-        None if create(provisioner).await? => {
-            *is_new = true;
-            // If the store does not support tags at creation, the new bucket has no tags, but it is ours.
-            let tags = tags(provisioner).await.map_err(BucketRefusal::Final)?.unwrap_or_default();
-            compare(provisioner, tags).await.map_err(BucketRefusal::Final)?
-        }
-        // Another run has created it.
-        None => inspect(provisioner).await.map_err(BucketRefusal::Final)?.unwrap_or_default(),
-    };
-    let labels = bucket.labels();
-    set(provisioner, bucket).await?;
-    Ok(labels)
-}
-
-impl BucketDifference {
-    /// The settings that differ, with AWS's names.
-    fn labels(&self) -> Vec<String> {
-        let differing = [
-            (self.untagged.is_some(), "Tagging"),
-            (self.unencrypted, "Encryption"),
-            (self.open, "PublicAccessBlock"),
-            (self.policy.is_some(), "Policy"),
-            (self.lifecycle.is_some(), "LifecycleConfiguration"),
-        ];
-        differing.into_iter().filter(|(differs, _)| *differs).map(|(_, label)| label.to_owned()).collect()
+    let request = provisioner.s3.create_bucket().bucket(name(provisioner));
+    match request.create_bucket_configuration(configuration.build()).send().await {
+        Ok(_) => set(provisioner, tag).await.map(|()| true),
+        Err(error) if code(&error) == Some("BucketAlreadyOwnedByYou") => Ok(false),
+        Err(error) if code(&error) == Some("BucketAlreadyExists") => Err(ProvisionError::Failed(format!(
+            "bucket {} belongs to another account: set {} to another name, which has to be globally unique",
+            name(provisioner),
+            settings::BUCKET
+        ))),
+        Err(error) => Err(failed(provisioner, &error)),
     }
 }
 
-fn resource(provisioner: &Provisioner<'_>) -> String {
-    format!("bucket {}", name(provisioner))
+/// Sets everything that cannot be set when the bucket is created.
+async fn set(provisioner: &Provisioner<'_>, tag: Tag) -> Result<(), ProvisionError> {
+    let (s3, name) = (&provisioner.s3, name(provisioner));
+    // Some stores do not support tags at creation.
+    let tags = Tagging::builder().tag_set(tag).build().map_err(build_failed)?;
+    let request = s3.put_bucket_tagging().bucket(name).tagging(tags);
+    request.send().await.map_err(|error| failed(provisioner, &error))?;
+
+    let default =
+        ServerSideEncryptionByDefault::builder().sse_algorithm(ServerSideEncryption::from(ENCRYPTION));
+    let default = default.build().map_err(build_failed)?;
+    let rule = ServerSideEncryptionRule::builder().apply_server_side_encryption_by_default(default);
+    let encryption = ServerSideEncryptionConfiguration::builder().rules(rule.build());
+    let encryption = encryption.build().map_err(build_failed)?;
+    let request = s3.put_bucket_encryption().bucket(name).server_side_encryption_configuration(encryption);
+    request.send().await.map_err(|error| failed(provisioner, &error))?;
+
+    let request = s3.put_public_access_block().bucket(name).public_access_block_configuration(closed());
+    request.send().await.map_err(|error| failed(provisioner, &error))?;
+
+    let policy = json!({ "Version": LANGUAGE, "Statement": [statement(provisioner)] }).to_string();
+    let request = s3.put_bucket_policy().bucket(name).policy(policy);
+    request.send().await.map_err(|error| failed(provisioner, &error))?;
+
+    let abort = AbortIncompleteMultipartUpload::builder().days_after_initiation(UNFINISHED_DAYS);
+    let rule = LifecycleRule::builder()
+        .id(UNFINISHED_RULE)
+        .status(ExpirationStatus::Enabled)
+        .filter(everything())
+        .abort_incomplete_multipart_upload(abort.build());
+    let lifecycle = BucketLifecycleConfiguration::builder().rules(rule.build().map_err(build_failed)?);
+    let lifecycle = lifecycle.build().map_err(build_failed)?;
+    let request = s3.put_bucket_lifecycle_configuration().bucket(name).lifecycle_configuration(lifecycle);
+    request.send().await.map(drop).map_err(|error| failed(provisioner, &error))
 }
 
-pub(super) fn name<'a>(provisioner: &'a Provisioner<'_>) -> &'a str {
+fn name<'a>(provisioner: &'a Provisioner<'_>) -> &'a str {
     provisioner.aws.names().bucket()
-}
-
-fn owner(tags: &[Tag]) -> Option<&str> {
-    tags.iter().find(|tag| tag.key() == TAG).map(Tag::value)
 }
 
 /// The bucket's tags; `None` if there is no bucket.
@@ -163,7 +108,7 @@ async fn tags(provisioner: &Provisioner<'_>) -> Result<Option<Vec<Tag>>, Provisi
         Some("NoSuchTagSet" | "NoSuchTagSetError") => Ok(Some(Vec::new())),
         // S3 does not distinguish a bucket of another account from one that we may not access.
         Some("AccessDenied") => Err(ProvisionError::Foreign {
-            resource: resource(provisioner),
+            resource: Resource::Bucket.name(provisioner.aws),
             why: "access to it is denied".to_owned(),
             remedy: format!(
                 "set {} to another name, or give the credentials' role the permissions if the bucket is yours",
@@ -174,34 +119,11 @@ async fn tags(provisioner: &Provisioner<'_>) -> Result<Option<Vec<Tag>>, Provisi
     }
 }
 
-pub(super) fn failed<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpResponse>) -> ProvisionError
+fn failed<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpResponse>) -> ProvisionError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
-    ProvisionError::Failed(CallSubject::bucket(provisioner.aws).explain(error))
-}
-
-fn refusal<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpResponse>) -> BucketRefusal
-where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
-{
-    let failed = failed(provisioner, error);
-    if code(error) == Some("OperationAborted") {
-        BucketRefusal::Conflict(failed)
-    } else {
-        BucketRefusal::Final(failed)
-    }
-}
-
-/// Compares the bucket with the expected settings.
-async fn compare(provisioner: &Provisioner<'_>, tags: Vec<Tag>) -> Result<BucketDifference, ProvisionError> {
-    Ok(BucketDifference {
-        untagged: (owner(&tags) != Some(provisioner.owner())).then_some(tags),
-        unencrypted: !is_encrypted(provisioner).await?,
-        open: !is_closed(provisioner).await?,
-        policy: transport::policy(provisioner).await?,
-        lifecycle: lifecycle(provisioner).await?,
-    })
+    ProvisionError::Failed(provisioner.aws.bucket_subject().explain(error))
 }
 
 /// Whether the bucket has any default encryption. The operator's own key is a stronger choice than ours.
@@ -235,17 +157,37 @@ fn closed() -> PublicAccessBlockConfiguration {
         .build()
 }
 
-/// The lifecycle, if it lacks our rule.
-async fn lifecycle(provisioner: &Provisioner<'_>) -> Result<Option<Lifecycle>, ProvisionError> {
-    let (rules, smallest) =
-        match provisioner.s3.get_bucket_lifecycle_configuration().bucket(name(provisioner)).send().await {
-            Ok(found) => (found.rules.unwrap_or_default(), found.transition_default_minimum_object_size),
-            Err(error) if code(&error) == Some("NoSuchLifecycleConfiguration") => (Vec::new(), None),
-            Err(error) => return Err(failed(provisioner, &error)),
-        };
-    let (ours, others): (Vec<_>, Vec<_>) =
-        rules.into_iter().partition(|rule| rule.id() == Some(UNFINISHED_RULE));
-    Ok((!ours.iter().any(removes_unfinished)).then_some(Lifecycle { others, smallest }))
+/// The statement that denies requests without TLS.
+fn statement(provisioner: &Provisioner<'_>) -> Value {
+    let partition = match provisioner.aws.region() {
+        region if region.starts_with("cn-") => "aws-cn",
+        region if region.starts_with("us-gov-") => "aws-us-gov",
+        _ => "aws",
+    };
+    let arn = format!("arn:{partition}:s3:::{}", name(provisioner));
+    tls_only(arn.clone().into(), format!("{arn}/*").into())
+}
+
+/// Whether the policy has our statement.
+async fn requires_tls(provisioner: &Provisioner<'_>) -> Result<bool, ProvisionError> {
+    let policy = match provisioner.s3.get_bucket_policy().bucket(name(provisioner)).send().await {
+        Ok(found) => found.policy.unwrap_or_default(),
+        Err(error) if code(&error) == Some("NoSuchBucketPolicy") => return Ok(false),
+        Err(error) => return Err(failed(provisioner, &error)),
+    };
+    let policy: Value = serde_json::from_str(&policy).unwrap_or_default();
+    let (statements, ours) = (&policy["Statement"], statement(provisioner));
+    // A single statement need not be in a list.
+    Ok(*statements == ours || statements.as_array().is_some_and(|statements| statements.contains(&ours)))
+}
+
+/// Whether the lifecycle has our rule.
+async fn has_lifecycle(provisioner: &Provisioner<'_>) -> Result<bool, ProvisionError> {
+    match provisioner.s3.get_bucket_lifecycle_configuration().bucket(name(provisioner)).send().await {
+        Ok(found) => Ok(found.rules().iter().any(removes_unfinished)),
+        Err(error) if code(&error) == Some("NoSuchLifecycleConfiguration") => Ok(false),
+        Err(error) => Err(failed(provisioner, &error)),
+    }
 }
 
 fn removes_unfinished(rule: &LifecycleRule) -> bool {
@@ -259,84 +201,4 @@ fn removes_unfinished(rule: &LifecycleRule) -> bool {
 
 fn everything() -> LifecycleRuleFilter {
     LifecycleRuleFilter::builder().prefix("").build()
-}
-
-fn our_tag(provisioner: &Provisioner<'_>) -> Result<Tag, BucketRefusal> {
-    Tag::builder()
-        .key(TAG)
-        .value(provisioner.owner())
-        .build()
-        .map_err(build_failed)
-        .map_err(BucketRefusal::Final)
-}
-
-/// Creates the bucket; false if another run has created it meanwhile.
-async fn create(provisioner: &Provisioner<'_>) -> Result<bool, BucketRefusal> {
-    let mut configuration = CreateBucketConfiguration::builder().tags(our_tag(provisioner)?);
-    let region = provisioner.aws.region();
-    if region != NO_LOCATION {
-        configuration = configuration.location_constraint(BucketLocationConstraint::from(region));
-    }
-    let request = provisioner.s3.create_bucket().bucket(name(provisioner));
-    match request.create_bucket_configuration(configuration.build()).send().await {
-        Ok(_) => Ok(true),
-        Err(error) if code(&error) == Some("BucketAlreadyOwnedByYou") => Ok(false),
-        Err(error) if code(&error) == Some("BucketAlreadyExists") => {
-            Err(BucketRefusal::Final(ProvisionError::Failed(format!(
-                "{} belongs to another account: set {} to another name, which has to be globally unique",
-                resource(provisioner),
-                settings::BUCKET
-            ))))
-        }
-        Err(error) => Err(refusal(provisioner, &error)),
-    }
-}
-
-/// Updates the settings that differ.
-async fn set(provisioner: &Provisioner<'_>, bucket: BucketDifference) -> Result<(), BucketRefusal> {
-    let (s3, name) = (&provisioner.s3, name(provisioner));
-    let impossible = |error| BucketRefusal::Final(build_failed(error));
-    if let Some(others) = bucket.untagged {
-        let others = others.into_iter().filter(|tag| tag.key() != TAG);
-        let tags = others.chain([our_tag(provisioner)?]).collect();
-        let tags = Tagging::builder().set_tag_set(Some(tags)).build().map_err(impossible)?;
-        let request = s3.put_bucket_tagging().bucket(name).tagging(tags);
-        request.send().await.map_err(|error| refusal(provisioner, &error))?;
-    }
-    if bucket.unencrypted {
-        let default =
-            ServerSideEncryptionByDefault::builder().sse_algorithm(ServerSideEncryption::from(ENCRYPTION));
-        let default = default.build().map_err(impossible)?;
-        let rule = ServerSideEncryptionRule::builder().apply_server_side_encryption_by_default(default);
-        let encryption = ServerSideEncryptionConfiguration::builder().rules(rule.build());
-        let encryption = encryption.build().map_err(impossible)?;
-        let request =
-            s3.put_bucket_encryption().bucket(name).server_side_encryption_configuration(encryption);
-        request.send().await.map_err(|error| refusal(provisioner, &error))?;
-    }
-    if bucket.open {
-        let request = s3.put_public_access_block().bucket(name).public_access_block_configuration(closed());
-        request.send().await.map_err(|error| refusal(provisioner, &error))?;
-    }
-    if let Some(policy) = bucket.policy {
-        let request = s3.put_bucket_policy().bucket(name).policy(policy);
-        request.send().await.map_err(|error| refusal(provisioner, &error))?;
-    }
-    if let Some(Lifecycle { others, smallest }) = bucket.lifecycle {
-        let abort = AbortIncompleteMultipartUpload::builder().days_after_initiation(UNFINISHED_DAYS);
-        let ours = LifecycleRule::builder()
-            .id(UNFINISHED_RULE)
-            .status(ExpirationStatus::Enabled)
-            .filter(everything())
-            .abort_incomplete_multipart_upload(abort.build());
-        let rules = others.into_iter().chain([ours.build().map_err(impossible)?]).collect();
-        let lifecycle = BucketLifecycleConfiguration::builder().set_rules(Some(rules));
-        let request = s3
-            .put_bucket_lifecycle_configuration()
-            .bucket(name)
-            .lifecycle_configuration(lifecycle.build().map_err(impossible)?)
-            .set_transition_default_minimum_object_size(smallest);
-        request.send().await.map_err(|error| refusal(provisioner, &error))?;
-    }
-    Ok(())
 }

@@ -14,12 +14,7 @@ impl PollDeadline {
     /// Ends after `minutes`. A table becomes usable within seconds, an index over a filled table within
     /// minutes.
     pub(super) fn after_minutes(minutes: u64) -> Self {
-        Self::after(Duration::from_secs(60 * minutes))
-    }
-
-    /// Ends after `timeout`.
-    pub(super) fn after(timeout: Duration) -> Self {
-        Self { ends: Instant::now() + timeout, pause: Duration::from_millis(500) }
+        Self { ends: Instant::now() + Duration::from_secs(60 * minutes), pause: Duration::from_millis(500) }
     }
 
     /// Waits before the next poll; returns false if the deadline would pass.

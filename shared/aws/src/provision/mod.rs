@@ -1,19 +1,16 @@
-//! Creates and updates the AWS resources of the topology: queues with their dead-letter queues, tables, the
+//! Creates the AWS resources of the topology that are missing: queues with their dead-letter queues, tables, the
 //! bucket.
 //!
 //! First, all resources are read: a resource that has one of our names but was not created by this program
-//! stops the run before any change. Then missing resources are created and wrong settings are corrected;
-//! correct ones are left alone, so that a second run changes nothing. Nothing is ever deleted. Additions of
-//! the operator (a stronger encryption, a rule of the bucket's lifecycle) stay.
+//! stops the run before any change. Then missing resources are created, in order, up to the first failure. What
+//! exists is never changed or deleted: its settings that differ are named, and the template sets them.
 //!
-//! Two concurrent runs are harmless: each reads again what the other has created meanwhile.
+//! Two concurrent runs are harmless: a resource that another run has just created is left to that run.
 
-pub(super) mod bucket;
+mod bucket;
 mod deadline;
-pub(super) mod keys;
-pub(super) mod queues;
-pub(super) mod tables;
-pub(super) mod transport;
+mod queues;
+mod tables;
 
 use std::fmt;
 
@@ -24,13 +21,13 @@ use aws_smithy_types::error::operation::BuildError;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::{Aws, policy};
-use ports::queue::QueueName;
 use ports::queue::topology::{QUEUES, TABLES, TableSpec};
+use ports::queue::{QueueName, QueueRef};
 
 pub use aws_resources::resources::TAG;
 
-/// Maximum number of resources handled concurrently. More would hit the rate limits of the control plane,
-/// which are a few calls a second.
+/// Maximum number of resources read concurrently. More would hit the rate limits of the control plane, which
+/// are a few calls a second.
 const AT_ONCE: usize = 4;
 
 /// One step that was done or is planned.
@@ -47,8 +44,8 @@ pub struct ProvisionStep {
 pub enum ResourceChange {
     /// The resource was missing.
     Create,
-    /// These settings were different, with AWS's names.
-    Update(Vec<String>),
+    /// The resource exists, and these settings differ, with AWS's names. Nothing was changed.
+    Differs(Vec<String>),
     /// The resource is correct.
     Keep,
 }
@@ -62,16 +59,6 @@ pub enum ProvisionError {
         /// The resource.
         resource: String,
         /// Why it is foreign.
-        why: String,
-        /// What to do about it.
-        remedy: String,
-    },
-    /// A resource of ours has a wrong property that can only be set at creation. Nothing was changed.
-    #[error("{resource} cannot be used: {why}, which cannot be changed; {remedy}")]
-    Unusable {
-        /// The resource.
-        resource: String,
-        /// What is wrong with it.
         why: String,
         /// What to do about it.
         remedy: String,
@@ -107,13 +94,11 @@ const EVERY_QUEUE: [QueueName; QUEUES.len()] = {
     names
 };
 
-/// Compares AWS with the topology and, unless `dry_run`, creates and updates its resources. `done` receives
-/// each step, in order.
-///
-/// If one resource fails, the others are handled all the same, so that the next run has less to do.
+/// Compares AWS with the topology and, unless `dry_run`, creates what is missing. `done` receives each step, in
+/// order.
 ///
 /// # Errors
-/// [`ProvisionError`]; if a resource is foreign or unusable, before any change.
+/// [`ProvisionError`]; if a resource is foreign, before any change.
 pub async fn provision(
     aws: &Aws,
     parts: Parts<'_>,
@@ -121,76 +106,63 @@ pub async fn provision(
     done: &mut (dyn FnMut(&ProvisionStep) + Send),
 ) -> Result<(), ProvisionError> {
     let provisioner = Provisioner::new(aws);
-    let inspections = resources(parts).into_iter().map(|resource| resource.inspect(&provisioner));
-    let found: Vec<ExistingResource> = stream::iter(inspections).buffered(AT_ONCE).try_collect().await?;
-    if dry_run {
-        found.iter().flat_map(|found| found.planned(&provisioner)).for_each(|step| done(&step));
-        return Ok(());
+    let resources = resources(parts);
+    let inspections = resources.iter().map(|resource| resource.differing(&provisioner));
+    let found: Vec<_> = stream::iter(inspections).buffered(AT_ONCE).try_collect().await?;
+    for (resource, differing) in resources.iter().zip(found) {
+        let change = match differing {
+            Some(settings) if settings.is_empty() => ResourceChange::Keep,
+            Some(settings) => ResourceChange::Differs(settings),
+            None if dry_run || resource.create(&provisioner).await? => ResourceChange::Create,
+            // Another run has created it meanwhile.
+            None => ResourceChange::Keep,
+        };
+        done(&ProvisionStep { resource: resource.name(aws), change });
     }
-    let mut results =
-        stream::iter(found.into_iter().map(|found| found.apply(&provisioner))).buffered(AT_ONCE);
-    let mut first_failure = Ok(());
-    while let Some((steps, result)) = results.next().await {
-        steps.iter().for_each(&mut *done);
-        first_failure = first_failure.and(result);
-    }
-    first_failure
+    Ok(())
 }
 
-/// A resource that is handled independently.
 #[derive(Clone, Copy)]
 enum Resource {
-    /// A queue with its dead-letter queue, to which it refers.
-    Queue(QueueName),
+    Queue(QueueRef),
     Table(&'static TableSpec),
     Bucket,
 }
 
-/// The resources of the parts, in the order of the topology.
+/// The resources of the parts, in the order of the topology. A queue refers to its dead-letter queue, which is
+/// before it.
 fn resources(parts: Parts<'_>) -> Vec<Resource> {
-    let queues = parts.queues.iter().map(|queue| Resource::Queue(*queue));
+    let queues = parts.queues.iter().flat_map(|name| [QueueRef::dead_letters(*name), (*name).into()]);
     let tables = TABLES.iter().filter(|_| parts.tables).map(Resource::Table);
-    queues.chain(tables).chain(parts.bucket.then_some(Resource::Bucket)).collect()
+    queues.map(Resource::Queue).chain(tables).chain(parts.bucket.then_some(Resource::Bucket)).collect()
 }
 
 impl Resource {
-    async fn inspect(self, provisioner: &Provisioner<'_>) -> Result<ExistingResource, ProvisionError> {
-        Ok(match self {
-            Self::Queue(name) => ExistingResource::Queue(queues::inspect(provisioner, name).await?),
-            Self::Table(spec) => ExistingResource::Table(spec, tables::inspect(provisioner, spec).await?),
-            Self::Bucket => ExistingResource::Bucket(bucket::inspect(provisioner).await?),
-        })
-    }
-}
-
-/// A resource as it is now.
-enum ExistingResource {
-    Queue(queues::QueuePair),
-    Table(&'static TableSpec, Option<tables::FoundTable>),
-    Bucket(Option<bucket::BucketDifference>),
-}
-
-impl ExistingResource {
-    /// The planned steps.
-    fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<ProvisionStep> {
+    /// `queue annalist-events.fifo`.
+    fn name(self, aws: &Aws) -> String {
         match self {
-            Self::Queue(pair) => pair.planned(provisioner),
-            Self::Table(spec, table) => vec![tables::planned(provisioner, spec, table.as_ref())],
-            Self::Bucket(bucket) => vec![bucket::planned(provisioner, bucket.as_ref())],
+            Self::Queue(queue) => format!("queue {}", aws.names().queue(queue)),
+            Self::Table(spec) => format!("table {}", aws.names().table(spec.role)),
+            Self::Bucket => format!("bucket {}", aws.names().bucket()),
         }
     }
 
-    /// Creates or updates the resource. Returns the steps that were done, even if a later one failed.
-    async fn apply(self, provisioner: &Provisioner<'_>) -> (Vec<ProvisionStep>, Result<(), ProvisionError>) {
-        let mut steps = Vec::new();
-        let result = match self {
-            Self::Queue(pair) => pair.apply(provisioner, &mut steps).await,
-            Self::Table(spec, table) => {
-                tables::apply(provisioner, spec, table).await.map(|step| steps.push(step))
-            }
-            Self::Bucket(bucket) => bucket::apply(provisioner, bucket).await.map(|step| steps.push(step)),
-        };
-        (steps, result)
+    /// The settings that differ; `None` if the resource is missing.
+    async fn differing(self, provisioner: &Provisioner<'_>) -> Result<Option<Vec<String>>, ProvisionError> {
+        match self {
+            Self::Queue(queue) => queues::differing(provisioner, queue).await,
+            Self::Table(spec) => tables::differing(provisioner, spec).await,
+            Self::Bucket => bucket::differing(provisioner).await,
+        }
+    }
+
+    /// Creates the resource; false if it exists.
+    async fn create(self, provisioner: &Provisioner<'_>) -> Result<bool, ProvisionError> {
+        match self {
+            Self::Queue(queue) => queues::create(provisioner, queue).await,
+            Self::Table(spec) => tables::create(provisioner, spec).await,
+            Self::Bucket => bucket::create(provisioner).await,
+        }
     }
 }
 
@@ -206,8 +178,8 @@ impl<'a> Provisioner<'a> {
     fn new(aws: &'a Aws) -> Self {
         Self {
             aws,
-            sqs: policy::SETUP.sqs(&aws.sdk),
-            dynamodb: policy::SETUP.dynamodb(&aws.sdk),
+            sqs: policy::sqs(&aws.sdk, policy::SETUP),
+            dynamodb: policy::dynamodb(&aws.sdk, policy::SETUP),
             s3: policy::SETUP.s3(&aws.sdk),
         }
     }
@@ -219,7 +191,7 @@ impl<'a> Provisioner<'a> {
 
     /// Checks by the tag that the resource belongs to this installation; otherwise it is left alone.
     /// `setting` names the resource.
-    fn check_tag(&self, resource: &str, tag: Option<&str>, setting: &str) -> Result<(), ProvisionError> {
+    fn check_tag(&self, resource: Resource, tag: Option<&str>, setting: &str) -> Result<(), ProvisionError> {
         let owner = self.owner();
         let why = match tag {
             Some(tag) if tag == owner => return Ok(()),
@@ -227,7 +199,7 @@ impl<'a> Provisioner<'a> {
             None => format!("it has no tag `{TAG}`"),
         };
         Err(ProvisionError::Foreign {
-            resource: resource.to_owned(),
+            resource: resource.name(self.aws),
             why,
             remedy: format!(
                 "set {setting} to another name, or give it the tag `{TAG}` = `{owner}` to hand it over"
@@ -247,22 +219,11 @@ fn build_failed(error: BuildError) -> ProvisionError {
     ProvisionError::Failed(error.to_string())
 }
 
-fn step(resource: String, change: ResourceChange) -> ProvisionStep {
-    ProvisionStep { resource, change }
-}
-
-impl ResourceChange {
-    /// An update of these settings, or [`Self::Keep`] without any.
-    fn from_settings(settings: Vec<String>) -> Self {
-        if settings.is_empty() { Self::Keep } else { Self::Update(settings) }
-    }
-}
-
 impl fmt::Display for ProvisionStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;
         match &self.change {
-            ResourceChange::Update(settings) => write!(f, " ({})", settings.join(", ")),
+            ResourceChange::Differs(settings) => write!(f, " ({})", settings.join(", ")),
             ResourceChange::Create | ResourceChange::Keep => Ok(()),
         }
     }
@@ -273,24 +234,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_parts_are_the_whole_topology_in_order() {
-        assert_eq!(Parts::ALL.queues, QUEUES.each_ref().map(|spec| spec.name));
-        let kinds = |resource: &Resource| match resource {
-            Resource::Queue(name) => name.to_string(),
+    fn all_parts_are_the_whole_topology_and_a_dead_letter_queue_is_before_its_queue() {
+        let of = |resource: &Resource| match resource {
+            Resource::Queue(queue) => format!("{} {}", queue.name, queue.dead_letters),
             Resource::Table(spec) => spec.default_name.to_owned(),
             Resource::Bucket => "bucket".to_owned(),
         };
-        let all: Vec<String> = resources(Parts::ALL).iter().map(kinds).collect();
-        let queues = QUEUES.iter().map(|spec| spec.label.to_owned());
+        let all: Vec<String> = resources(Parts::ALL).iter().map(of).collect();
+        let queues = QUEUES.iter().flat_map(|spec| [true, false].map(|dead| format!("{} {dead}", spec.name)));
         let tables = TABLES.iter().map(|spec| spec.default_name.to_owned());
         assert_eq!(all, queues.chain(tables).chain(["bucket".to_owned()]).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_step_names_the_settings_it_changes() {
-        let step = |change| step("queue q.fifo".into(), change).to_string();
+    fn a_step_names_the_settings_that_differ() {
+        let step = |change| ProvisionStep { resource: "queue q.fifo".into(), change }.to_string();
         assert_eq!(step(ResourceChange::Create), "queue q.fifo");
-        assert_eq!(step(ResourceChange::from_settings(Vec::new())), "queue q.fifo");
-        assert_eq!(step(ResourceChange::from_settings(vec!["A".into(), "B".into()])), "queue q.fifo (A, B)");
+        assert_eq!(step(ResourceChange::Keep), "queue q.fifo");
+        assert_eq!(step(ResourceChange::Differs(vec!["A".into(), "B".into()])), "queue q.fifo (A, B)");
     }
 }

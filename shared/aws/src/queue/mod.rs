@@ -64,13 +64,13 @@ impl SqsQueue {
     /// Sends no request to SQS yet.
     pub(super) fn new(aws: &Aws) -> Self {
         let queue_urls = Arc::new(QueueUrls::new(aws));
-        let sends = policy::SEND.sqs(&aws.sdk);
+        let sends = policy::sqs(&aws.sdk, policy::SEND);
         Self {
             sender: SqsSender::new(sends.clone(), Arc::clone(&queue_urls)),
             queue_urls,
             sends,
-            receives: policy::RECEIVE.sqs(&aws.sdk),
-            settles: policy::SETTLE.sqs(&aws.sdk),
+            receives: policy::sqs(&aws.sdk, policy::RECEIVE),
+            settles: policy::sqs(&aws.sdk, policy::SETTLE),
         }
     }
 }

@@ -7,8 +7,8 @@ use aws_sdk_sqs::Client;
 use tokio::sync::OnceCell;
 
 use crate::Aws;
-use crate::fault::CallSubject;
 use ports::queue::{QueueError, QueueRef};
+use s3::fault::CallSubject;
 
 /// One SQS queue, and its URL once it is known.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl QueueUrls {
     pub(super) fn new(aws: &Aws) -> Self {
         let queue_url = |queue| {
             let name = aws.names().queue(queue);
-            let subject = CallSubject::queue(aws, &name);
+            let subject = aws.queue_subject(&name);
             (queue, Arc::new(QueueUrl { queue, name, subject, url: OnceCell::new() }))
         };
         Self(QueueRef::all().map(queue_url).collect())

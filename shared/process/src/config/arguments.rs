@@ -8,7 +8,7 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
 
 use super::settings_file::SettingsFile;
-use super::{ConfigError, viewer};
+use super::{ConfigError, backend, viewer};
 
 /// Parses the arguments, the variables and the settings file of a command.
 ///
@@ -20,12 +20,30 @@ pub fn parse<Parsed: FromArgMatches>(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<Parsed, ConfigError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let command = without_settings_of_aws(command, &arguments);
     let mut without_file = ignore_blank_variables(command.clone());
     let mut matches = without_file.try_get_matches_from_mut(&arguments)?;
     if let Some(file) = SettingsFile::of_command(&matches)? {
         matches = matches_with_file(&command, &arguments, file.keep())?;
     }
     Ok(Parsed::from_arg_matches(&matches).map_err(|error| error.format(&mut without_file))?)
+}
+
+/// The command whose help leaves out the settings of AWS, which are a third of many pages, unless AWS is chosen.
+fn without_settings_of_aws(command: clap::Command, arguments: &[OsString]) -> clap::Command {
+    let is_named = arguments.iter().any(|argument| argument == "aws" || argument == "--backend=aws");
+    if is_named || variable(backend::VARIABLE).is_some_and(|value| value == "aws") {
+        return command;
+    }
+    hide_settings_of_aws(command)
+}
+
+fn hide_settings_of_aws(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let is_hidden = arg.is_hide_set() || arg.get_help_heading() == Some(backend::AWS_HEADING);
+        arg.hide(is_hidden)
+    });
+    command.mut_subcommands(hide_settings_of_aws)
 }
 
 /// Parses arguments that are correct without the file.
@@ -90,9 +108,13 @@ fn is_guard(arg: &clap::Arg) -> bool {
     viewer::GUARDS.contains(&arg.get_id().as_str())
 }
 
-#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 fn variable_of(arg: &clap::Arg) -> Option<OsString> {
-    arg.get_env().and_then(std::env::var_os)
+    arg.get_env().and_then(variable)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
+fn variable(name: impl AsRef<OsStr>) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 fn is_blank(value: &OsStr) -> bool {

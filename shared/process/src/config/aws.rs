@@ -24,7 +24,7 @@ pub struct AwsArgs {
     pub claims_table: Option<String>,
 }
 
-const HEADING: &str = "With --backend aws";
+const HEADING: &str = super::backend::AWS_HEADING;
 
 const DEFAULT_PREFIX: &str = "annalist";
 

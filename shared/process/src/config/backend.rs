@@ -3,8 +3,6 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-#[cfg(feature = "aws")]
-use std::sync::OnceLock;
 use std::time::Duration;
 
 #[cfg(feature = "aws")]
@@ -25,11 +23,17 @@ use ports::queue::Queue;
 /// The file of the search index, in its folder.
 pub const INDEX_FILE: &str = "index.db";
 
+/// The variable that chooses the backend.
+pub(super) const VARIABLE: &str = "ANNALIST_BACKEND";
+
+/// The heading of the settings that matter on AWS alone.
+pub(super) const AWS_HEADING: &str = "With --backend aws";
+
 /// The backend and its location.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BackendArgs {
     /// One folder on this machine, or SQS, DynamoDB and S3
-    #[arg(long, env = "ANNALIST_BACKEND", value_enum, default_value_t = BackendKind::Embedded, hide_possible_values = true, value_name = "embedded|aws")]
+    #[arg(long, env = VARIABLE, value_enum, default_value_t = BackendKind::Embedded, hide_possible_values = true, value_name = "embedded|aws")]
     pub backend: BackendKind,
     /// Settings of the embedded backend
     #[command(flatten)]
@@ -107,26 +111,17 @@ impl BackendArgs {
     }
 }
 
-/// The ports of the chosen backend, each constructed when it is asked for. Construct only those you need.
-pub struct Backend(Chosen);
-
-/// If no backend is built in, this enum has no variants.
-enum Chosen {
+/// The ports of the chosen backend. Its users share its connections and batches.
+pub struct Backend {
+    kind: BackendKind,
+    queue: Arc<dyn Queue>,
+    archive: Arc<dyn Archive>,
+    changes: Arc<dyn Changes>,
+    files: Arc<dyn Files>,
+    existence: Arc<dyn Existence>,
+    claims: Arc<dyn Claims>,
     #[cfg(feature = "embedded")]
-    Embedded(Database),
-    #[cfg(feature = "aws")]
-    Aws(Box<OnAws>),
-}
-
-/// Each port is constructed once, so that its users share its connections and batches.
-#[cfg(feature = "aws")]
-struct OnAws {
-    aws: Aws,
-    clock: SharedClock,
-    queue: OnceLock<Arc<dyn Queue>>,
-    archive: OnceLock<Arc<dyn Archive>>,
-    files: OnceLock<Arc<dyn Files>>,
-    claims: OnceLock<Arc<dyn Claims>>,
+    database: Option<Database>,
 }
 
 /// Why a backend could not be opened.
@@ -160,7 +155,7 @@ impl Backend {
     pub async fn open(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "embedded")]
-            BackendKind::Embedded => Ok(Self(Chosen::Embedded(Database::open(&args.data.data, clock)?))),
+            BackendKind::Embedded => Ok(Self::of_folder(Database::open(&args.data.data, clock)?)),
             _ => Self::connect(args, clock).await,
         }
     }
@@ -172,24 +167,44 @@ impl Backend {
     pub async fn open_existing(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "embedded")]
-            BackendKind::Embedded => {
-                Ok(Self(Chosen::Embedded(Database::open_existing(&args.data.data, clock)?)))
-            }
+            BackendKind::Embedded => Ok(Self::of_folder(Database::open_existing(&args.data.data, clock)?)),
             _ => Self::connect(args, clock).await,
         }
     }
 
-    /// Connects to AWS, which uses `clock` only for claims, erasures and change marks.
+    #[cfg(feature = "embedded")]
+    fn of_folder(database: Database) -> Self {
+        Self {
+            kind: BackendKind::Embedded,
+            queue: database.queue(),
+            archive: database.archive(),
+            changes: database.changes(),
+            files: database.files(),
+            existence: database.existence(),
+            claims: database.claims(),
+            database: Some(database),
+        }
+    }
+
+    /// Connects to AWS, which uses `clock` only for claims, erasures and change marks. Sends no request yet.
     #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with AWS it awaits"))]
     #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "AWS takes it"))]
     async fn connect(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "aws")]
-            BackendKind::Aws => {
+            kind @ BackendKind::Aws => {
                 let aws = Aws::connect(args.aws.names()?).await?;
-                let (queue, archive) = (OnceLock::new(), OnceLock::new());
-                let (files, claims) = (OnceLock::new(), OnceLock::new());
-                Ok(Self(Chosen::Aws(Box::new(OnAws { aws, clock, queue, archive, files, claims }))))
+                Ok(Self {
+                    kind,
+                    queue: aws.queue(),
+                    archive: aws.writing_archive(Arc::clone(&clock)),
+                    changes: aws.changes(Arc::clone(&clock)),
+                    files: aws.files(),
+                    existence: aws.existence(),
+                    claims: aws.claims(clock),
+                    #[cfg(feature = "embedded")]
+                    database: None,
+                })
             }
             kind => Err(ConfigError::NotBuilt(kind).into()),
         }
@@ -197,12 +212,7 @@ impl Backend {
 
     /// Whether each row that is written costs money.
     pub fn is_paid(&self) -> bool {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(_) => false,
-            #[cfg(feature = "aws")]
-            Chosen::Aws(_) => true,
-        }
+        self.kind == BackendKind::Aws
     }
 
     /// After this time, every writer knows a fact that was written: what is erased, has expired, or is out.
@@ -218,119 +228,71 @@ impl Backend {
 
     /// Whether users can change rows without this program, with SQL.
     pub fn has_sql_prompt(&self) -> bool {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(_) => true,
-            #[cfg(feature = "aws")]
-            Chosen::Aws(_) => false,
-        }
+        self.kind == BackendKind::Embedded
     }
 
     /// Lowers the priority of this process: from now on, other processes that write to the same data folder
     /// go first. Has no effect on AWS.
     pub fn work_in_background(&self) {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(ref database) => database.work_in_background(),
-            #[cfg(feature = "aws")]
-            Chosen::Aws(_) => {}
+        #[cfg(feature = "embedded")]
+        if let Some(database) = &self.database {
+            database.work_in_background();
         }
     }
 
     /// The queue port.
     pub fn queue(&self) -> Arc<dyn Queue> {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(ref database) => database.queue(),
-            #[cfg(feature = "aws")]
-            Chosen::Aws(ref on) => Arc::clone(on.queue.get_or_init(|| on.aws.queue())),
-        }
+        Arc::clone(&self.queue)
     }
 
     /// The archive port.
     pub fn archive(&self) -> Arc<dyn Archive> {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(ref database) => database.archive(),
-            #[cfg(feature = "aws")]
-            Chosen::Aws(ref on) => {
-                Arc::clone(on.archive.get_or_init(|| on.aws.writing_archive(Arc::clone(&on.clock))))
-            }
-        }
+        Arc::clone(&self.archive)
     }
 
     /// The changes port.
     pub fn changes(&self) -> Arc<dyn Changes> {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(ref database) => database.changes(),
-            #[cfg(feature = "aws")]
-            Chosen::Aws(ref on) => on.aws.changes(Arc::clone(&on.clock)),
-        }
+        Arc::clone(&self.changes)
     }
 
     /// The files port.
     pub fn files(&self) -> Arc<dyn Files> {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(ref database) => database.files(),
-            #[cfg(feature = "aws")]
-            Chosen::Aws(ref on) => Arc::clone(on.files.get_or_init(|| on.aws.files())),
-        }
+        Arc::clone(&self.files)
     }
 
     /// The existence port.
     pub fn existence(&self) -> Arc<dyn Existence> {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(ref database) => database.existence(),
-            #[cfg(feature = "aws")]
-            Chosen::Aws(ref on) => on.aws.existence(),
-        }
+        Arc::clone(&self.existence)
     }
 
     /// The claims port.
     pub fn claims(&self) -> Arc<dyn Claims> {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(ref database) => database.claims(),
-            #[cfg(feature = "aws")]
-            Chosen::Aws(ref on) => Arc::clone(on.claims.get_or_init(|| on.aws.claims(Arc::clone(&on.clock)))),
-        }
+        Arc::clone(&self.claims)
     }
 
     /// The number of concurrent batches of one worker, if the default for one machine does not suit the
     /// backend.
     pub fn concurrent_batches(&self) -> Option<usize> {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(_) => None,
+        match self.kind {
+            BackendKind::Embedded => None,
             // SQS returns at most ten messages per receive, and each step of a batch waits for the network. A
             // receive takes about a quarter of a batch's time; a few more than four batches keep a receive
             // running at all times.
-            #[cfg(feature = "aws")]
-            Chosen::Aws(_) => Some(6),
+            BackendKind::Aws => Some(6),
         }
     }
 
     /// The open database, if the backend is embedded: only it has a state of its own to inspect.
     #[cfg(feature = "embedded")]
     pub fn database(&self) -> Option<&Database> {
-        match self.0 {
-            Chosen::Embedded(ref database) => Some(database),
-            #[cfg(feature = "aws")]
-            Chosen::Aws(_) => None,
-        }
+        self.database.as_ref()
     }
 
-    /// Waits until everything is durable and closes the backend.
+    /// Waits until everything is durable and closes the backend. Every write that AWS acknowledged is durable.
     pub async fn close(&self) {
-        match self.0 {
-            #[cfg(feature = "embedded")]
-            Chosen::Embedded(ref database) => database.close().await,
-            // Every write that AWS acknowledged is durable.
-            #[cfg(feature = "aws")]
-            Chosen::Aws(_) => {}
+        #[cfg(feature = "embedded")]
+        if let Some(database) = &self.database {
+            database.close().await;
         }
     }
 }

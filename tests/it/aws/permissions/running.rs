@@ -244,7 +244,7 @@ fn a_role_permits_neither_another_action_nor_another_resource() {
         ("message-writer", "dynamodb:Query", "SlackArchive", true),
         ("message-writer", "dynamodb:Query", "SlackArchive/index/parent-index", false),
         ("message-writer", "dynamodb:DeleteItem", "SlackArchive/quarantine#events", true),
-        ("file-downloader", "dynamodb:DeleteItem", "SlackArchive/meta#attempts#files", true),
+        ("file-downloader", "dynamodb:DeleteItem", "SlackArchive/meta#attempts#files#T1", true),
         ("annalist", "dynamodb:DeleteItem", "SlackArchive/meta#existence", true),
         ("message-writer", "dynamodb:DeleteItem", "SlackArchive/message#T1#C1", false),
         ("annalist", "dynamodb:DeleteItem", "SlackArchive/meta#teams", false),

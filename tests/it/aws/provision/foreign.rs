@@ -69,24 +69,6 @@ async fn a_bucket_of_another_owner_stops_everything_before_any_change() {
 }
 
 #[tokio::test]
-async fn a_table_with_other_keys_stops_everything_before_any_change() {
-    let (text, number) = (ScalarAttributeType::S, ScalarAttributeType::N);
-    for (keys, expected) in [
-        (vec![("itemId", text.clone()), ("time", text.clone())], "itemId and time, not itemId and timestamp"),
-        (vec![("itemId", text.clone())], "its keys are itemId, not"),
-        (vec![("itemId", text), ("timestamp", number)], "timestamp is not a string"),
-    ] {
-        let fixture = ProvisionFixture::new().await;
-        let name = fixture.names().table(TableRole::Archive);
-        fixture.make_table(name, &keys, Some(fixture.names().prefix())).await;
-        let (steps, result) = run(&fixture.aws, Parts::ALL, false).await;
-        let line = result.unwrap_err().to_string();
-        assert!(line.contains(expected) && line.contains("ANNALIST_TABLE") && !line.contains('\n'), "{line}");
-        assert_eq!((steps, fixture.resources().await), (Vec::new(), vec![name.to_owned()]));
-    }
-}
-
-#[tokio::test]
 async fn two_concurrent_runs_do_no_harm() {
     let fixture = ProvisionFixture::new().await;
     let (first, second) =

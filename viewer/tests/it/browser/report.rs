@@ -30,7 +30,7 @@ async fn a_report_is_a_single_file_that_a_browser_opens_without_errors() {
         let settings = BrowserSettings { is_dark, is_narrow, ..BrowserSettings::default() };
         let browser = Browser::open(&settings).await;
         browser.navigate(&address).await;
-        assert!(browser.title().await.ends_with("2026-09-28 to 2026-10-05"));
+        assert!(browser.title().await.ends_with("28 September – 4 October 2026 (week 40)"));
         assert!(browser.is_visible("svg").await && browser.text("main").await.contains("Ana Lima"));
         let background = browser.run_script("return getComputedStyle(document.body).backgroundColor;").await;
         assert_eq!(background == "rgb(23, 24, 26)", is_dark, "{background}");

@@ -7,8 +7,11 @@ mod invocation_queue;
 mod permits;
 mod waiting;
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ports::archive::{ArchiveExt, ItemKey, Update};
 use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{QueueName, QueueRef, ReceiveRequest};
 use ports::requests::OpenRequest;
@@ -62,6 +65,34 @@ async fn a_poison_message_does_not_block_other_groups_and_its_own_continues_afte
     let calls = worker.calls_with("a2");
     assert_eq!(calls[1..], vec![vec!["a2".to_owned()]; 3]);
     assert_eq!(fixture.marks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_are_counted_for_each_workspace_and_those_of_an_earlier_version_go_on() {
+    let ours = "meta#attempts#events#T1";
+    for (earlier, tries, expected) in [(None, 4, ours), (Some("000002"), 2, "meta#attempts#events")] {
+        let fixture = RuntimeFixture::new();
+        waiting::send(&fixture, [("T1#C1", "a1".to_owned())]).await;
+        if let Some(attempts) = earlier {
+            let mut stored = Update::new(ItemKey::new("meta#attempts#events", "memory-1"));
+            stored.set.insert("attempts".to_owned(), attempts.into());
+            fixture.archive.write(&stored).await.unwrap();
+        }
+        let memory = Arc::clone(&fixture.memory);
+        let partitions = Arc::new(Mutex::new(BTreeSet::new()));
+        let seen = Arc::clone(&partitions);
+        let worker = Scripted::new(move |_, _| {
+            let stored = memory.items().into_iter().map(|item| item.key.item_id);
+            seen.lock().unwrap().extend(stored.filter(|partition| partition.contains("attempts")));
+            Act::Panic
+        });
+        fixture.run_until_idle(&worker).await;
+        // The first try is in a batch, and not counted.
+        assert_eq!(worker.calls_with("a1").len(), tries, "{earlier:?}");
+        assert_eq!(*partitions.lock().unwrap(), BTreeSet::from([expected.to_owned()]), "{earlier:?}");
+        assert_eq!(fixture.quarantined().await.len(), 1, "{earlier:?}");
+        assert_eq!(fixture.marks(), 0, "{earlier:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

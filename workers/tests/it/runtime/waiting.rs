@@ -21,7 +21,7 @@ fn team() -> TeamId {
 }
 
 /// Sends jobs of a workspace, each in the group of its channel.
-async fn send(fixture: &RuntimeFixture, jobs: impl IntoIterator<Item = (&str, String)>) {
+pub(super) async fn send(fixture: &RuntimeFixture, jobs: impl IntoIterator<Item = (&str, String)>) {
     let messages = jobs.into_iter().map(|(group, job)| Outgoing {
         queue: QueueName::Events,
         group: GroupId::from_parts(&[group]),
@@ -277,10 +277,7 @@ async fn a_row_or_a_wake_that_cannot_be_read_stops_nothing() {
     send(&fixture, [("T1#C1", "m1".to_owned())]).await;
     let running = fixture.start(&worker, settings());
     sleep(Duration::from_secs(2)).await;
-    let mut broken = ports::archive::Update::new(ItemKey::new(
-        key::waiting(QueueName::Events, &team()),
-        "0000000000001-x",
-    ));
+    let mut broken = Update::new(ItemKey::new(key::waiting(QueueName::Events, &team()), "0000000000001-x"));
     broken.set.insert("cause".into(), "of a newer version".into());
     fixture.memory.write(&broken).await.unwrap();
     for body in ["{\"v\":1,\"wake\":7}", "{\"v\":1,\"wake\":{\"team\":\"T9\",\"number\":3}}"] {

@@ -199,9 +199,17 @@ rows_table! {
     WAITING_STATE = waiting in waiting_states: "The state of a workspace's jobs of a queue that wait.",
         "message-writer, channel-indexer, file-downloader", TRANSIENT,
         "meta#waiting" () / "{queue}#{team}" (queue: QueueName, team: &TeamId);
-    QUARANTINE_SIZE = quarantine_size: "How much was kept in quarantine in the last days.", "all workers", KEPT,
+    QUARANTINE_SIZE = quarantine_size: "How much of a workspace was kept in quarantine in the last days.",
+        "all workers", KEPT,
+        "meta#{team}#quarantine" (team: &TeamId) / "kept" ();
+    STRANGERS_SIZE = strangers_size:
+        "How much of all workspaces that the archive does not know was kept in the last days.",
+        "all workers", KEPT,
         "meta#quarantine" () / "kept" ();
     ATTEMPTS = attempts: "The attempts at a message of a queue.", "all workers", TRANSIENT,
+        "meta#attempts#{queue}#{team}" (queue: QueueRef, team: &TeamId) / "{message}" (message: &MessageId);
+    OTHER_ATTEMPTS = other_attempts: "The attempts at a message without a workspace, or of an earlier version.",
+        "all workers", TRANSIENT,
         "meta#attempts#{queue}" (queue: QueueRef) / "{message}" (message: &MessageId);
     EXISTENCE_BREAKER = existence_breaker: "A circuit breaker of the existence check.",
         "earlier versions", TRANSIENT,

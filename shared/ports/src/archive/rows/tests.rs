@@ -56,7 +56,10 @@ fn a_constructor_makes_the_key_that_its_patterns_describe() {
         (ItemKey::rollup_due(&team, &channel, "2026-11-20"), "rollupdue#T1", "2026-11-20#C1"),
         (ItemKey::channel_index_shard(&team, 3), "channelindex#T1", "3"),
         (ItemKey::bot_message(&team, &channel, &at), "botmessage#T1", "C1#7.000100"),
-        (ItemKey::attempts(queue, &MessageId("m1".to_owned())), "meta#attempts#events", "m1"),
+        (ItemKey::attempts(queue, &team, &MessageId("m1".to_owned())), "meta#attempts#events#T1", "m1"),
+        (ItemKey::other_attempts(queue, &MessageId("m1".to_owned())), "meta#attempts#events", "m1"),
+        (ItemKey::quarantine_size(&team), "meta#T1#quarantine", "kept"),
+        (ItemKey::strangers_size(), "meta#quarantine", "kept"),
         (ItemKey::archive_identity(), "meta#archive", "identity"),
     ] {
         assert_eq!(key, ItemKey::new(partition, sort));

@@ -4,15 +4,13 @@ use async_trait::async_trait;
 use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 
-use super::{BucketClients, code};
+use super::code;
+use crate::Bucket;
 use ports::files::{FileKey, FileReader, FilesError};
 
 /// Opens an object; `None` if it is missing.
-pub(super) async fn open(
-    store: &BucketClients,
-    key: &FileKey,
-) -> Result<Option<Box<dyn FileReader>>, FilesError> {
-    let found = match store.bytes.get_object().bucket(&store.bucket).key(key.as_str()).send().await {
+pub(super) async fn open(store: &Bucket, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
+    let found = match store.bytes.get_object().bucket(&store.name).key(store.key(key.as_str())).send().await {
         Ok(found) => found,
         // A missing bucket is not a missing file and has another code. The SDK reports a 404 without a body
         // as `NotFound`.

@@ -6,43 +6,24 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
-use super::Aws;
-use aws_resources::names::settings;
-
 /// The resource of a call, for error messages.
 #[derive(Debug, Clone)]
-pub(super) struct CallSubject {
+pub struct CallSubject {
     /// `SQS`, `DynamoDB` or `S3`.
-    service: &'static str,
+    pub service: &'static str,
     /// `queue annalist-events.fifo`.
-    resource: String,
+    pub resource: String,
     /// The setting that names the resource.
-    setting: &'static str,
-    region: String,
+    pub setting: &'static str,
+    /// What to do if it does not exist: ``run `annalist provision` ``.
+    pub to_create: &'static str,
+    /// `eu-central-1`.
+    pub region: String,
 }
 
 impl CallSubject {
-    /// A queue.
-    pub(super) fn queue(aws: &Aws, name: &str) -> Self {
-        Self::new(aws, "SQS", format!("queue {name}"), settings::PREFIX)
-    }
-
-    /// A table, which is named by `setting`.
-    pub(super) fn table(aws: &Aws, name: &str, setting: &'static str) -> Self {
-        Self::new(aws, "DynamoDB", format!("table {name}"), setting)
-    }
-
-    /// The bucket.
-    pub(super) fn bucket(aws: &Aws) -> Self {
-        Self::new(aws, "S3", format!("bucket {}", aws.names().bucket()), settings::BUCKET)
-    }
-
-    fn new(aws: &Aws, service: &'static str, resource: String, setting: &'static str) -> Self {
-        Self { service, resource, setting, region: aws.region().to_owned() }
-    }
-
     /// Explains an error in one line that says what to do.
-    pub(super) fn explain<E>(&self, error: &SdkError<E, HttpResponse>) -> String
+    pub fn explain<E>(&self, error: &SdkError<E, HttpResponse>) -> String
     where
         E: ProvideErrorMetadata + Error + 'static,
     {
@@ -59,7 +40,7 @@ impl CallSubject {
     }
 
     /// Explains that there was no response in time.
-    pub(super) fn timed_out(&self) -> String {
+    pub fn timed_out(&self) -> String {
         let Self { service, resource, region, .. } = self;
         format!(
             "{service} in {region} did not answer in time ({resource}): if that lasts, check AWS_ENDPOINT_URL and \
@@ -69,7 +50,7 @@ impl CallSubject {
 
     /// Explains an error response of AWS.
     fn refused(&self, code: Option<&str>, message: Option<&str>, status: u16) -> String {
-        let Self { service, resource, setting, region } = self;
+        let Self { service, resource, setting, to_create, region } = self;
         // Without the service's namespace, as in `AWS.SimpleQueueService.NonExistentQueue`.
         let code = code.map(|code| code.rsplit('.').next().unwrap_or(code));
         match (code, status) {
@@ -84,8 +65,7 @@ impl CallSubject {
                 _,
             )
             | (None, 404) => format!(
-                "{resource} does not exist in {region}: run `annalist provision`, or set {setting} and AWS_REGION to \
-                 where it is"
+                "{resource} does not exist in {region}: {to_create}, or set {setting} and AWS_REGION to where it is"
             ),
             (
                 Some(

@@ -12,7 +12,7 @@ use ports::metrics::AWS_REQUESTS;
 
 /// The interceptor of every client.
 #[derive(Debug)]
-pub(super) struct RequestCounter;
+pub struct RequestCounter;
 
 impl Intercept for RequestCounter {
     fn name(&self) -> &'static str {

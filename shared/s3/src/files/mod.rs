@@ -16,9 +16,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
-use crate::fault::CallSubject;
-use crate::versions::delete_versions;
-use crate::{Aws, policy};
+use crate::Bucket;
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
 
 use writer::S3Writer;
@@ -28,27 +26,12 @@ use writer::S3Writer;
 const PART_BYTES: usize = 8 * 1024 * 1024;
 
 /// The files port on S3.
-pub(super) struct S3Files(Arc<BucketClients>);
-
-/// A bucket and its clients.
-struct BucketClients {
-    bucket: String,
-    /// For requests that transfer a file's bytes.
-    bytes: aws_sdk_s3::Client,
-    /// For all other requests.
-    objects: aws_sdk_s3::Client,
-    subject: CallSubject,
-}
+pub(super) struct S3Files(Arc<Bucket>);
 
 impl S3Files {
     /// Sends no request to S3 yet.
-    pub(super) fn new(aws: &Aws) -> Self {
-        Self(Arc::new(BucketClients {
-            bucket: aws.names().bucket().to_owned(),
-            bytes: policy::BYTES.s3(&aws.sdk),
-            objects: policy::OBJECTS.s3(&aws.sdk),
-            subject: CallSubject::bucket(aws),
-        }))
+    pub(super) fn new(bucket: Bucket) -> Self {
+        Self(Arc::new(bucket))
     }
 }
 
@@ -63,20 +46,19 @@ impl Files for S3Files {
     }
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
-        let BucketClients { objects, subject, bucket, .. } = &*self.0;
-        let is_this_file = |found: &str| found == key.as_str();
-        let deleted = delete_versions(objects, subject, bucket, key.as_str(), is_this_file).await;
+        let key = self.0.key(key.as_str());
+        let deleted = self.0.delete_versions(&key, |found| found == key).await;
         deleted.map(|versions| versions > 0).map_err(FilesError::Unavailable)
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
         let store = &self.0;
-        let response = store.objects.head_bucket().bucket(&store.bucket).send().await;
+        let response = store.objects.head_bucket().bucket(&store.name).send().await;
         response.map(drop).map_err(|error| store.unavailable(&error))
     }
 }
 
-impl BucketClients {
+impl Bucket {
     fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> FilesError
     where
         E: ProvideErrorMetadata + Error + 'static,

@@ -13,7 +13,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::{BucketClients, PART_BYTES, code, status};
+use super::{PART_BYTES, code, status};
+use crate::Bucket;
 use ports::files::{FileKey, FileWriter, FilesError, Published};
 
 /// The `If-None-Match` value for a write that requires a free key.
@@ -25,7 +26,7 @@ const CONFLICT_WAITS_MS: [u64; 5] = [50, 100, 200, 400, 800];
 
 /// A file that is not visible yet.
 pub(super) struct S3Writer {
-    store: Arc<BucketClients>,
+    store: Arc<Bucket>,
     key: FileKey,
     /// Buffered bytes, up to the size of a part.
     buffered: BytesMut,
@@ -58,7 +59,7 @@ enum WriteRefusal {
 
 impl S3Writer {
     /// Sends no request to S3 yet.
-    pub(super) fn new(store: Arc<BucketClients>, key: &FileKey) -> Self {
+    pub(super) fn new(store: Arc<Bucket>, key: &FileKey) -> Self {
         let buffered = BytesMut::new();
         Self { store, key: key.clone(), buffered, upload: None, incomplete: false }
     }
@@ -85,8 +86,8 @@ impl S3Writer {
         let request = store
             .bytes
             .upload_part()
-            .bucket(&store.bucket)
-            .key(self.key.as_str())
+            .bucket(&store.name)
+            .key(store.key(self.key.as_str()))
             .upload_id(&upload.id)
             .part_number(number)
             .body(ByteStream::from(self.buffered.split().freeze()));
@@ -99,7 +100,8 @@ impl S3Writer {
     /// Starts a multipart upload and returns its id.
     async fn start_upload(&self) -> Result<String, FilesError> {
         let store = &self.store;
-        let request = store.objects.create_multipart_upload().bucket(&store.bucket).key(self.key.as_str());
+        let request =
+            store.objects.create_multipart_upload().bucket(&store.name).key(store.key(self.key.as_str()));
         let begun = request.send().await.map_err(|error| store.unavailable(&error))?;
         begun.upload_id.ok_or_else(|| FilesError::Unavailable("S3 returned no id for an upload".into()))
     }
@@ -110,7 +112,7 @@ impl S3Writer {
         let content = self.buffered.split().freeze();
         let mut waits = CONFLICT_WAITS_MS.into_iter();
         loop {
-            let request = store.bytes.put_object().bucket(&store.bucket).key(self.key.as_str());
+            let request = store.bytes.put_object().bucket(&store.name).key(store.key(self.key.as_str()));
             let request = request.if_none_match(NOTHING_YET).body(ByteStream::from(content.clone()));
             let Err(error) = request.send().await else { return Ok(Published::New) };
             match refusal(&error) {
@@ -133,8 +135,8 @@ impl S3Writer {
         let request = store
             .bytes
             .complete_multipart_upload()
-            .bucket(&store.bucket)
-            .key(self.key.as_str())
+            .bucket(&store.name)
+            .key(store.key(self.key.as_str()))
             .upload_id(&upload.id)
             .multipart_upload(parts)
             .if_none_match(NOTHING_YET);
@@ -156,7 +158,7 @@ impl S3Writer {
 
     async fn exists(&self) -> Result<bool, FilesError> {
         let store = &self.store;
-        match store.objects.head_object().bucket(&store.bucket).key(self.key.as_str()).send().await {
+        match store.objects.head_object().bucket(&store.name).key(store.key(self.key.as_str())).send().await {
             Ok(_) => Ok(true),
             Err(error) if status(&error) == Some(404) => Ok(false),
             Err(error) => Err(store.unavailable(&error)),
@@ -209,8 +211,8 @@ impl Drop for S3Writer {
 }
 
 /// Aborts an upload: until then its parts are billed.
-async fn abort(store: &BucketClients, key: &FileKey, upload: &str) {
-    let request = store.objects.abort_multipart_upload().bucket(&store.bucket).key(key.as_str());
+async fn abort(store: &Bucket, key: &FileKey, upload: &str) {
+    let request = store.objects.abort_multipart_upload().bucket(&store.name).key(store.key(key.as_str()));
     match request.upload_id(upload).send().await {
         Ok(_) => {}
         Err(error) if code(&error) == Some("NoSuchUpload") => {}
@@ -231,10 +233,10 @@ fn refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> WriteR
     }
 }
 
-fn not_conditional(store: &BucketClients) -> FilesError {
+fn not_conditional(store: &Bucket) -> FilesError {
     FilesError::Unavailable(format!(
         "the store of bucket {} does not support conditional writes (If-None-Match), without which a file could be \
          replaced: set AWS_ENDPOINT_URL to one that does",
-        store.bucket
+        store.name
     ))
 }
