@@ -168,8 +168,8 @@ mod tests {
         assert!(message(&row("revision#T1#C1#2.000000", "withheld")).is_none());
         let expired = row("message#T1#C1", "expired");
         assert!(message(&expired).is_none());
-        let root = super::root(&expired).unwrap();
-        assert_eq!((root.text(), root.ts()), (Some(EXPIRED_TEXT), Some("2.000000")));
-        assert!(super::root(&row("revision#T1#C1#2.000000", "expired")).is_none());
+        let shown = root(&expired).unwrap();
+        assert_eq!((shown.text(), shown.ts()), (Some(EXPIRED_TEXT), Some("2.000000")));
+        assert!(root(&row("revision#T1#C1#2.000000", "expired")).is_none());
     }
 }

@@ -17,13 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::archive::{ArchiveError, ArchiveExt};
+use ports::archive::{ArchiveError, ArchiveExt, ItemKey};
 use ports::claims::{ClaimContext, ClaimKey, ClaimMode};
 use ports::clock::TimestampMs;
 use ports::files::Files;
 use ports::queue::QueueName;
 use reader::find;
 use reader::range::ts_from_micros;
+use rules::history::progress::{HistoryProgress, HistoryState};
 use rules::history::proof::{NightJob, last_night, night_done, night_key};
 use rules::retention::RetentionRules;
 use slack::ids::TeamId;
@@ -38,7 +39,7 @@ pub use night::NightTime;
 pub use proof::{CALLS_PER_NIGHT, NewestDays, Proof};
 pub use retention::{ExpiredChannel, RetentionPlan, read_rules};
 
-/// How often it looks whether a night has begun. A poll reads one row of each workspace.
+/// How often it looks whether a night has begun. A poll reads two rows of each workspace.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// For so long a night waits until history is read: what is missing for a known reason is not found to be missing.
@@ -99,6 +100,8 @@ impl Keeper {
                 // The first night is the next one.
                 None => drop(self.ports.archive.write(&night_done(&team, night)).await?),
                 Some(done) if done >= night || self.has_begun(&team, night) => {}
+                Some(_)
+                    if now.since(night) < LONGEST_WAIT_FOR_HISTORY && self.reads_history(&team).await? => {}
                 Some(_) => jobs.push(NightJob {
                     team,
                     night_ms: night.0,
@@ -113,16 +116,20 @@ impl Keeper {
         if jobs.is_empty() || !self.ports.queue.depth(QueueName::Nightly.into()).await?.is_empty() {
             return Ok(());
         }
-        let is_read = self.ports.queue.depth(QueueName::Backfill.into()).await?.is_empty();
-        if !is_read && now.since(night) < LONGEST_WAIT_FOR_HISTORY {
-            return Ok(());
-        }
         for job in jobs {
             self.send(&job).await?;
             let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
             begun.insert(job.team, (night, Instant::now()));
         }
         Ok(())
+    }
+
+    /// Whether the historian reads what Slack still shows of a workspace.
+    async fn reads_history(&self, team: &TeamId) -> Result<bool, PortError> {
+        let row = self.ports.archive.get(&ItemKey::history_progress(team)).await?;
+        let progress = row.and_then(|row| HistoryProgress::read(team, &row));
+        let now_s = self.ports.clock.now().seconds();
+        Ok(progress.is_some_and(|progress| progress.state(now_s) == HistoryState::Reading))
     }
 
     fn has_begun(&self, team: &TeamId, night: TimestampMs) -> bool {

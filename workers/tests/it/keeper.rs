@@ -7,11 +7,14 @@ use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use ports::archive::erasure::{ExpiryFact, OptOutFact, OptOutScope};
 use ports::archive::{Archive, ArchiveExt, Query, key, query_all};
-use ports::clock::{ManualClock, TimestampMs};
+use ports::clock::{Clock, ManualClock, TimestampMs};
 use ports::files::Files;
 use ports::queue::{Delivery, Queue, QueueName};
 use reader::proof::{self, TeamProof};
-use rules::history::proof::{DAY_MICROS, NightJob, ProofCounts, ProvenSpan, last_night, night_key};
+use rules::history::progress::HistoryProgress;
+use rules::history::proof::{
+    DAY_MICROS, NightJob, ProofCounts, ProvenSpan, last_night, night_done, night_key,
+};
 use rules::{project, public_mark};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -385,6 +388,34 @@ async fn the_first_night_is_the_next_one_and_a_missed_one_is_made_up_for() {
     assert_eq!(fixture.proven("C1").await.unwrap().through.micros(), MIDNIGHT * 1_000_000 + 3 * DAY_MICROS);
     keeper.poll().await;
     assert_eq!(sent().await, 0, "it is done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_night_waits_while_history_is_read_but_not_for_ever() {
+    let fixture = KeeperFixture::with_messages(&["C1"], &[]).await;
+    fixture.channel_event(event::channel_created("C1", "general", ts(MIDNIGHT - 2 * DAY).as_str())).await;
+    let before = TimestampMs((MIDNIGHT - DAY) * 1_000);
+    fixture.archive.write(&night_done(&team(), before)).await.unwrap();
+    let keeper = fixture.keeper_of(fixture.archive.clone());
+    let sent = async || receive_visible(&*fixture.queue, QueueName::Nightly).await.len();
+    for (at_s, expected) in [(MIDNIGHT + DAY + 4 * 3_600, 0), (MIDNIGHT + DAY + 6 * 3_600, 1)] {
+        fixture.clock.advance(Duration::from_secs((at_s - fixture.clock.now().seconds()).unsigned_abs()));
+        let progress = HistoryProgress {
+            team: team(),
+            mode: "all".to_owned(),
+            channels: 2,
+            read: 1,
+            unreadable: 0,
+            is_restricted: false,
+            since: None,
+            turn: ts(at_s),
+        };
+        for update in progress.updates(0) {
+            fixture.archive.write(&update).await.unwrap();
+        }
+        keeper.poll().await;
+        assert_eq!(sent().await, expected, "{at_s}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
