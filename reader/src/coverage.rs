@@ -18,7 +18,6 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use crate::gaps::{FIRST_PAGE, MAX_MESSAGES, PAGE};
 use crate::{gaps, history};
 
-/// The coverage of one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelCoverage {
     /// The intervals that the archive covers completely, oldest first.
@@ -88,7 +87,6 @@ impl<'a> TeamCoverage<'a> {
         })
     }
 
-    /// The workspace.
     pub fn team(&self) -> &TeamId {
         &self.team
     }

@@ -370,6 +370,7 @@ mod tests {
     use ports::archive::{ArchiveExt, Update};
     use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
     use rules::history::proof::{ProvenSpan, VerifiedChannel};
+    use rules::public_mark;
     use serde_json::json;
     use slack::ids::{ChannelId, TeamId};
 
@@ -465,7 +466,9 @@ mod tests {
         let midnight = ts("1699920000.000000");
         for (id, is_read) in [("C1", true), ("C2", true), ("C3", false)] {
             fixture.channel("T1", id, "1600000000.000000", &id.to_lowercase()).await;
-            let known = VerifiedChannel::new(team.clone(), ChannelId::parse(id).unwrap());
+            let channel = ChannelId::parse(id).unwrap();
+            fixture.archive().write(&public_mark::opening(&team, &channel)).await.unwrap();
+            let known = VerifiedChannel::new(team.clone(), channel);
             let span = ProvenSpan {
                 from: ts("0.000000"),
                 through: midnight.clone(),

@@ -28,11 +28,9 @@ const CHANNELS_AT_ONCE: usize = 64;
 
 /// The requested scope of a report.
 pub enum ReportScope<'a> {
-    /// A workspace.
     Team,
     /// A channel, with all its locations.
     Channel(JoinedChannel<'a>),
-    /// A person.
     User(UserId),
 }
 
@@ -59,7 +57,6 @@ pub(super) struct NotableDays {
 
 /// A report, with the messages whose replies may change it later.
 pub struct MadeReport {
-    /// The report.
     pub report: FiguresReport,
     pub(super) candidates: ReplyCandidates,
 }

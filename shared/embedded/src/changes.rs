@@ -163,6 +163,17 @@ impl EmbeddedChanges {
         }
     }
 
+    /// The id of this archive, which a restored one shares.
+    pub(super) async fn archive_id(&self) -> Result<String, ArchiveError> {
+        self.identify().await?;
+        let identity = ItemKey::archive_identity();
+        let id = self.readers.read(move |connection| {
+            let select = "SELECT attributes ->> '$.id' FROM items WHERE item_id = ?1 AND timestamp = ?2";
+            connection.query_row(select, [&identity.item_id, &identity.timestamp], |row| row.get(0))
+        });
+        id.await.map_err(ArchiveError::Unavailable)
+    }
+
     async fn identify(&self) -> Result<(), ArchiveError> {
         let identity = ItemKey::archive_identity();
         let create = move |transaction: &Transaction<'_>| {

@@ -26,13 +26,13 @@ mod scan;
 mod turns;
 mod writer;
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ports::archive::Archive;
-use ports::archive::ItemKey;
 use ports::archive::erasure::ErasureScope;
+use ports::archive::{Archive, ArchiveError, ItemKey};
 use ports::changes::Changes;
 use ports::claims::{Claims, ClaimsError};
 use ports::clock::SharedClock;
@@ -61,7 +61,9 @@ pub const DATABASE_FILE: &str = "annalist.db";
 /// The folder within the data folder with the locks of the processes that use it.
 const PROCESSES_FOLDER: &str = "processes";
 
-/// The folder of the files.
+/// The file, in the folder of the processes, that a process locks while it copies the folder.
+const COPYING: &str = "copy";
+
 pub const FILES_FOLDER: &str = "files";
 
 /// This version of Annalist.
@@ -94,11 +96,9 @@ pub enum OpenError {
         "{folder} is in use by annalist {theirs}, and this is annalist {ours}: stop that one first, or use its version"
     )]
     OtherVersion {
-        /// The folder.
         folder: PathBuf,
         /// The version that uses it.
         theirs: String,
-        /// This one.
         ours: String,
     },
     /// The database cannot be opened.
@@ -111,7 +111,6 @@ pub enum OpenError {
     },
 }
 
-/// Whether a folder is a data folder.
 pub fn is_data_folder(folder: &Path) -> bool {
     let has_folder = |name| folder.join(name).is_dir();
     folder.join(DATABASE_FILE).is_file() && (has_folder(PROCESSES_FOLDER) || has_folder(FILES_FOLDER))
@@ -275,6 +274,22 @@ impl Database {
         self.readers.read(move |connection| scan::page(connection, after.as_ref(), limit)).await
     }
 
+    /// The id of this archive; a folder that was restored from it has the same one.
+    ///
+    /// # Errors
+    /// [`ArchiveError`]
+    pub async fn archive_id(&self) -> Result<String, ArchiveError> {
+        EmbeddedChanges::new(Arc::clone(&self.writer), Arc::clone(&self.readers)).archive_id().await
+    }
+
+    /// Keeps other processes from copying this folder until the file is dropped; `None` if one does.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lock_copying(&self) -> std::io::Result<Option<File>> {
+        process_lock::try_lock(&self.data.join(PROCESSES_FOLDER), COPYING)
+    }
+
     /// Returns a page of the jobs after `after` on all queues, including dead letters, in the order in which
     /// they were sent. An empty page is the end.
     pub async fn queued_jobs(&self, after: i64) -> Result<Vec<QueuedJob>, QueueError> {
@@ -289,9 +304,6 @@ impl Database {
     }
 
     /// Removes the claims about erased data, except those that a process currently holds.
-    ///
-    /// # Errors
-    /// [`ClaimsError`]
     pub async fn remove_claims(&self, scope: ErasureScope) -> Result<(), ClaimsError> {
         claims::remove_claims(&self.writer, scope).await
     }

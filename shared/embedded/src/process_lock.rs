@@ -160,12 +160,26 @@ pub(super) fn find_others(folder: &Path, own: i64) -> io::Result<Others> {
 /// Locks the opening of the database until the file is dropped: two processes that check its schema at the
 /// same time would both migrate it.
 pub(super) fn lock_opening(folder: &Path) -> io::Result<File> {
-    let path = folder.join(OPENING);
-    let opening = File::options().append(true).create(true).open(&path)?;
-    #[cfg(unix)]
-    super::connection::give_to_owner_of_folder(&opening, &path)?;
+    let opening = lock_file(&folder.join(OPENING))?;
     opening.lock()?;
     Ok(opening)
+}
+
+/// Locks a file in the folder of the processes until it is dropped; `None` if another process has locked it.
+pub(super) fn try_lock(folder: &Path, name: &str) -> io::Result<Option<File>> {
+    let file = lock_file(&folder.join(name))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
+    let file = File::options().append(true).create(true).open(path)?;
+    #[cfg(unix)]
+    super::connection::give_to_owner_of_folder(&file, path)?;
+    Ok(file)
 }
 
 /// The id of the process that an entry of the folder belongs to.

@@ -16,11 +16,8 @@ const DAY_MICROS: i64 = 86_400_000_000;
 /// The scope of a report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RecountScope {
-    /// The workspace.
     Team,
-    /// One channel.
     Channel(&'static str),
-    /// One person.
     User(&'static str),
 }
 
@@ -254,7 +251,7 @@ const NAMES: [&str; 15] = [
 ];
 
 /// The fields of a report besides its figures.
-const OTHER_FIELDS: [&str; 12] = [
+const OTHER_FIELDS: [&str; 13] = [
     "report_id",
     "team_id",
     "scope",
@@ -266,6 +263,7 @@ const OTHER_FIELDS: [&str; 12] = [
     "cached",
     "basis",
     "is_over",
+    "expired_days",
     "incomplete_days",
 ];
 

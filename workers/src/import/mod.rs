@@ -85,7 +85,6 @@ pub struct FileTarget {
     pub files: Arc<dyn Files>,
 }
 
-/// The options of an import.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
     /// Its workspace, if the user specified it.
@@ -111,7 +110,6 @@ pub struct ImportSum {
     pub unchanged: u64,
     /// Messages that a retention rule does not keep: they are not stored.
     pub expired: u64,
-    /// People.
     pub users: u64,
     /// Files that were requested, or came with the export.
     pub files: u64,
@@ -121,11 +119,9 @@ pub struct ImportSum {
     pub private_skipped: u64,
     /// Items that should have been stored and were not.
     pub skipped: u64,
-    /// Problems.
     pub problems: u64,
 }
 
-/// The progress of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ImportProgress {
     /// Stored messages.
@@ -178,13 +174,10 @@ pub enum ImportError {
         /// The archive's workspaces.
         known: String,
     },
-    /// The archive failed.
     #[error("{0}; what was imported stays: import it again once this is solved")]
     Archive(#[from] ArchiveError),
-    /// The queue failed.
     #[error("{0}; what was imported stays: import it again once this is solved")]
     Queue(#[from] QueueError),
-    /// The store of files failed.
     #[error("{0}; what was imported stays: import it again once this is solved")]
     Files(#[from] FilesError),
     /// The reading thread ended early.
@@ -205,7 +198,6 @@ fn undecided(candidates: &str) -> String {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct FailedImport {
-    /// The error.
     pub error: Box<ImportError>,
     /// The totals up to the error; what was stored stays.
     pub sum: ImportSum,

@@ -8,12 +8,13 @@
 //! read-only, and each table must exactly match the one of its schema version.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rusqlite::types::ToSqlOutput;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, params_from_iter};
 
 use super::BackupError;
+use super::rows::values_of;
 use crate::changes::renew_epoch;
 use crate::connection::{
     create_empty_file, create_empty_in_memory, open_for_reading, open_for_writing, schema_objects, schema_of,
@@ -39,13 +40,28 @@ pub struct Adopted {
 }
 
 /// A table of the migrations.
-struct CopiedTable {
-    name: String,
-    columns: Vec<Column>,
+pub(super) struct CopiedTable {
+    pub(super) name: String,
+    pub(super) columns: Vec<Column>,
+    insert: String,
+}
+
+impl CopiedTable {
+    fn new(name: String, columns: Vec<Column>) -> Self {
+        let names = columns.iter().map(|column| &*column.0).collect::<Vec<_>>().join(", ");
+        let parameters = vec!["?"; columns.len()].join(", ");
+        let insert = format!("INSERT INTO main.{name} ({names}) VALUES ({parameters})");
+        Self { name, columns, insert }
+    }
+
+    /// The column with the attributes of an item.
+    fn attributes(&self) -> Option<usize> {
+        self.columns.iter().position(|column| self.name == "items" && column.0 == "attributes")
+    }
 }
 
 /// A column: name, type, whether it is NOT NULL, position in the primary key, and whether it is generated.
-type Column = (String, String, bool, i64, i64);
+pub(super) type Column = (String, String, bool, i64, i64);
 
 /// Copies the rows of a database, which must have this schema version, into the file `own`, which must be
 /// empty, and migrates that to this version's schema. Only one row is in memory at once.
@@ -54,28 +70,97 @@ type Column = (String, String, bool, i64, i64);
 /// [`BackupError::Database`] if the database is damaged or was not written by this program.
 pub fn adopt(database: &Path, schema: usize, own: &Path) -> Result<Adopted, BackupError> {
     let foreign = open_for_reading(database).map_err(|error| BackupError::database(&error))?;
-    let unusable = |error: rusqlite_migration::Error| BackupError::Database(error.to_string());
     let expected = create_empty_in_memory(schema).map_err(unusable)?;
     let tables = tables(&expected).map_err(|error| BackupError::database(&error))?;
     check(&foreign, schema, &expected, &tables)?;
-    let copy = create_empty_file(own, schema).map_err(unusable)?;
-    copy.execute_batch("BEGIN IMMEDIATE").map_err(BackupError::Copy)?;
-    number_jobs(&foreign, &copy, &tables)?;
-    for table in tables.iter().filter(|table| !LEFT_EMPTY.contains(&table.name.as_str())) {
-        copy_rows(&foreign, &copy, table)?;
+    let filling = FilledDatabase::create(own, schema)?;
+    for table in &filling.tables {
+        copy_rows(&foreign, &filling, table)?;
     }
-    renew_epoch(&copy).map_err(BackupError::Copy)?;
-    // The owners of these leases do not exist here, and attempts belong to jobs by their numbers.
-    copy.execute_batch(
-        "UPDATE leases SET visible_at_ms = 0;
-         DELETE FROM items WHERE item_id >= 'meta#attempts#' AND item_id < 'meta#attempts$';
-         COMMIT",
-    )
-    .map_err(BackupError::Copy)?;
-    copy.close().map_err(|(_, error)| BackupError::Copy(error))?;
-    migrate(own)?;
+    filling.finish()?;
     let left_out = left_out(&foreign, &expected).map_err(|error| BackupError::database(&error))?;
     Ok(Adopted { left_out })
+}
+
+fn unusable(error: rusqlite_migration::Error) -> BackupError {
+    BackupError::Database(error.to_string())
+}
+
+/// The tables of a schema whose rows are copied.
+pub(super) fn copied_tables(schema: usize) -> Result<Vec<CopiedTable>, BackupError> {
+    let expected = create_empty_in_memory(schema).map_err(unusable)?;
+    let mut tables = tables(&expected).map_err(|error| BackupError::database(&error))?;
+    tables.retain(|table| !LEFT_EMPTY.contains(&table.name.as_str()));
+    Ok(tables)
+}
+
+/// A new database that is being filled with the rows of another one.
+pub struct FilledDatabase {
+    copy: Connection,
+    own: PathBuf,
+    tables: Vec<CopiedTable>,
+}
+
+impl FilledDatabase {
+    /// Begins to fill the file `own`, which must be empty, with rows of this schema version.
+    ///
+    /// # Errors
+    /// [`BackupError::Database`]
+    pub fn create(own: &Path, schema: usize) -> Result<Self, BackupError> {
+        let copy = create_empty_file(own, schema).map_err(unusable)?;
+        copy.execute_batch("BEGIN IMMEDIATE").map_err(BackupError::Copy)?;
+        Ok(Self { copy, own: own.to_owned(), tables: copied_tables(schema)? })
+    }
+
+    /// Inserts rows of a table: lines as [`super::rows`] reads them.
+    ///
+    /// # Errors
+    /// [`BackupError::Database`] if the table is not of this schema, or a line is not a row of it.
+    pub fn insert_lines(&self, name: &str, columns: &[String], lines: &str) -> Result<(), BackupError> {
+        let is_same = |table: &&CopiedTable| {
+            table.name == name && table.columns.iter().map(|column| &column.0).eq(columns)
+        };
+        let table = self.tables.iter().find(is_same);
+        let table =
+            table.ok_or_else(|| BackupError::Database(format!("`{name}` is not a table of this schema")))?;
+        for line in lines.lines() {
+            let values = values_of(line).filter(|values| values.len() == columns.len());
+            let values =
+                values.ok_or_else(|| BackupError::Database(format!("a line is not a row of `{name}`")))?;
+            self.insert(table, &values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    fn insert(&self, table: &CopiedTable, values: &[ValueRef<'_>]) -> Result<(), BackupError> {
+        if let Some(attributes) = table.attributes() {
+            // One unreadable row would block its whole channel.
+            serde_json::from_str::<Attributes>(values[attributes].as_str().unwrap_or_default())
+                .map_err(|error| BackupError::Database(format!("a row is not an item: {error}")))?;
+        }
+        let values = values.iter().map(|value| ToSqlOutput::Borrowed(*value));
+        let insert = self.copy.prepare_cached(&table.insert);
+        insert.and_then(|mut insert| insert.execute(params_from_iter(values))).map(drop).map_err(not_copied)
+    }
+
+    /// Makes the rows those of a new folder, and migrates them to this version's schema.
+    ///
+    /// # Errors
+    /// [`BackupError::Copy`] if the disk is full.
+    pub fn finish(self) -> Result<(), BackupError> {
+        let Self { copy, own, tables } = self;
+        number_jobs(&copy, &tables).map_err(BackupError::Copy)?;
+        renew_epoch(&copy).map_err(BackupError::Copy)?;
+        // The owners of these leases do not exist here, and attempts belong to jobs by their numbers.
+        copy.execute_batch(
+            "UPDATE leases SET visible_at_ms = 0;
+             DELETE FROM items WHERE item_id >= 'meta#attempts#' AND item_id < 'meta#attempts$';
+             COMMIT",
+        )
+        .map_err(BackupError::Copy)?;
+        copy.close().map_err(|(_, error)| BackupError::Copy(error))?;
+        migrate(&own)
+    }
 }
 
 fn migrate(own: &Path) -> Result<(), BackupError> {
@@ -124,7 +209,7 @@ fn check(
 fn tables(expected: &Connection) -> rusqlite::Result<Vec<CopiedTable>> {
     let mut statement = expected.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
     let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    names.into_iter().map(|name| Ok(CopiedTable { columns: columns(expected, &name)?, name })).collect()
+    names.into_iter().map(|name| Ok(CopiedTable::new(name.clone(), columns(expected, &name)?))).collect()
 }
 
 /// The schema's definitions of a name in any case: SQLite's names are case-insensitive.
@@ -147,62 +232,38 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Column>
 }
 
 /// Numbers the jobs from 1, in their order.
-fn number_jobs(foreign: &Connection, copy: &Connection, tables: &[CopiedTable]) -> Result<(), BackupError> {
-    let failed = |error: rusqlite::Error| BackupError::database(&error);
-    copy.execute_batch("CREATE TEMP TABLE numbers (seq INTEGER PRIMARY KEY, number INTEGER NOT NULL)")
-        .map_err(BackupError::Copy)?;
+fn number_jobs(copy: &Connection, tables: &[CopiedTable]) -> rusqlite::Result<()> {
     // A send without a job is only known by its deduplication id, and a lease without a job is nothing.
-    let numbered =
-        ["jobs", "sends"].into_iter().filter(|name| tables.iter().any(|table| table.name == *name));
-    let numbered: Vec<String> =
-        numbered.map(|name| format!("SELECT seq FROM main.{name} NOT INDEXED")).collect();
-    if numbered.is_empty() {
-        return Ok(());
-    }
-    let mut select =
-        foreign.prepare(&format!("{} ORDER BY seq", numbered.join(" UNION "))).map_err(failed)?;
-    let mut insert = copy.prepare("INSERT INTO temp.numbers VALUES (?1, ?2)").map_err(BackupError::Copy)?;
-    let mut rows = select.query([]).map_err(failed)?;
-    let mut number = 0_i64;
-    while let Some(row) = rows.next().map_err(failed)? {
-        number += 1;
-        insert.execute([row.get::<_, i64>(0).map_err(failed)?, number]).map_err(BackupError::Copy)?;
+    copy.execute_batch(
+        "CREATE TEMP TABLE numbers AS SELECT seq, row_number() OVER (ORDER BY seq) AS number
+             FROM (SELECT seq FROM jobs UNION SELECT seq FROM sends);
+         CREATE INDEX temp.numbers_seq ON numbers (seq)",
+    )?;
+    for CopiedTable { name, columns, .. } in tables.iter().filter(|table| NUMBERED.contains(&&*table.name)) {
+        let others = columns.iter().map(|column| &*column.0).filter(|column| *column != SEQ);
+        let others = others.collect::<Vec<_>>().join(", ");
+        // All at once: a new number may still be the old one of another job.
+        copy.execute_batch(&format!(
+            "CREATE TEMP TABLE numbered AS SELECT number AS {SEQ}, {others} FROM main.{name} JOIN temp.numbers USING ({SEQ});
+             DELETE FROM main.{name};
+             INSERT INTO main.{name} ({SEQ}, {others}) SELECT {SEQ}, {others} FROM temp.numbered ORDER BY {SEQ};
+             DROP TABLE temp.numbered"
+        ))?;
     }
     Ok(())
 }
 
-fn copy_rows(foreign: &Connection, copy: &Connection, table: &CopiedTable) -> Result<(), BackupError> {
+fn copy_rows(foreign: &Connection, filling: &FilledDatabase, table: &CopiedTable) -> Result<(), BackupError> {
     let failed = |error: rusqlite::Error| BackupError::database(&error);
-    let name = &table.name;
     let columns: Vec<&str> = table.columns.iter().map(|column| column.0.as_str()).collect();
-    let parameter = |(index, column): (usize, &&str)| match *column {
-        SEQ if NUMBERED.contains(&name.as_str()) => "number".to_owned(),
-        _ => format!("?{}", index + 1),
-    };
-    let parameters = columns.iter().enumerate().map(parameter).collect::<Vec<_>>().join(", ");
-    let columns = columns.join(", ");
     // An index from outside may omit rows.
-    let select = format!("SELECT {columns} FROM main.{name} NOT INDEXED");
-    let insert = match NUMBERED.contains(&name.as_str()) {
-        true => format!(
-            "INSERT INTO main.{name} ({columns}) SELECT {parameters} FROM temp.numbers WHERE seq = ?1"
-        ),
-        false => format!("INSERT INTO main.{name} ({columns}) VALUES ({parameters})"),
-    };
-    let attributes = table.columns.iter().position(|column| name == "items" && column.0 == "attributes");
+    let select = format!("SELECT {} FROM main.{} NOT INDEXED", columns.join(", "), table.name);
     let mut select = foreign.prepare(&select).map_err(failed)?;
-    let mut insert = copy.prepare(&insert).map_err(BackupError::Copy)?;
     let mut rows = select.query([]).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
-        if let Some(attributes) = attributes {
-            let json = row.get_ref(attributes).and_then(|json| Ok(json.as_str()?)).map_err(failed)?;
-            // One unreadable row would block its whole channel.
-            serde_json::from_str::<Attributes>(json)
-                .map_err(|error| BackupError::Database(format!("a row is not an item: {error}")))?;
-        }
-        let values: Result<Vec<ToSqlOutput<'_>>, _> =
-            (0..table.columns.len()).map(|index| row.get_ref(index).map(ToSqlOutput::Borrowed)).collect();
-        insert.execute(params_from_iter(values.map_err(failed)?)).map_err(not_copied)?;
+        let values: Result<Vec<ValueRef<'_>>, _> =
+            (0..columns.len()).map(|index| row.get_ref(index)).collect();
+        filling.insert(table, &values.map_err(failed)?)?;
     }
     Ok(())
 }

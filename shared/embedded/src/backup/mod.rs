@@ -7,10 +7,12 @@
 //! * [`manifest`]: the content of a backup, with sizes and hashes.
 //! * [`staging`]: restores a data folder: it is complete under its final name, or does not exist.
 //! * [`adopt`]: copies the rows of a database from a backup into the folder's own database.
+//! * [`rows`]: reads every row as a line, for copies that write only what changed.
 
 pub mod adopt;
 pub mod inventory;
 pub mod manifest;
+pub mod rows;
 pub mod snapshot;
 pub mod staging;
 
@@ -19,9 +21,10 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 
-pub use adopt::{Adopted, adopt};
+pub use adopt::{Adopted, FilledDatabase, adopt};
 pub use inventory::{Inventory, PublishedFile};
 pub use manifest::{BackupEntry, Manifest};
+pub use rows::{ReadLimits, ReadRow, ReadStopped, read_rows};
 pub use snapshot::{CopiedRows, Snapshot, snapshot};
 pub use staging::StagingFolder;
 

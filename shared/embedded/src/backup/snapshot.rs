@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::BackupError;
 use crate::archive::item;
 use crate::connection::{open_for_reading, schema_of};
+use crate::scan::{self, ScannedRow};
 use crate::{DATABASE_FILE, OpenError, VERSION, files_uri, join};
 
 /// A copy of the database.
@@ -52,27 +53,26 @@ pub struct CopiedRows(Connection);
 
 impl CopiedRows {
     /// Opens a copy for reading.
-    ///
-    /// # Errors
-    /// [`BackupError::Copy`]
     pub fn open(copy: &Path) -> Result<Self, BackupError> {
         open_for_reading(copy).map(Self).map_err(BackupError::Copy)
     }
 
     /// Reads a row.
-    ///
-    /// # Errors
-    /// [`BackupError::Copy`]
     pub fn get(&self, key: &ItemKey) -> Result<Option<Item>, BackupError> {
         let select = "SELECT item_id, timestamp, attributes FROM items WHERE item_id = ?1 AND timestamp = ?2";
         let mut select = self.0.prepare_cached(select).map_err(BackupError::Copy)?;
         select.query_row([&key.item_id, &key.timestamp], item).optional().map_err(BackupError::Copy)
     }
 
-    /// Reads the rows of a partition, one after the other.
+    /// Reads the rows after a key, in the order of keys, also those that are no items. An empty page is the end.
     ///
     /// # Errors
     /// [`BackupError::Copy`]
+    pub fn page(&self, after: Option<&ItemKey>, limit: usize) -> Result<Vec<ScannedRow>, BackupError> {
+        scan::page(&self.0, after, limit).map_err(BackupError::Copy)
+    }
+
+    /// Reads the rows of a partition, one after the other.
     pub fn for_each(&self, item_id: &str, mut each: impl FnMut(Item)) -> Result<(), BackupError> {
         let select = "SELECT item_id, timestamp, attributes FROM items WHERE item_id = ?1";
         let mut select = self.0.prepare_cached(select).map_err(BackupError::Copy)?;

@@ -41,7 +41,6 @@ pub struct CoveredSpan {
 /// Why there is a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoleReason {
-    /// A gap.
     Gap(GapReason),
     /// The app was not in the channel yet.
     BeforeJoining,
@@ -71,7 +70,6 @@ pub struct Hole {
     pub from: Ts,
     /// Its end; `None` if it continues.
     pub to: Option<Ts>,
-    /// The reason.
     pub reason: HoleReason,
     /// Its state. It is never filled: a filled gap is not a hole.
     pub state: GapState,
@@ -96,7 +94,6 @@ pub fn kept_holes(holes: Vec<Hole>, kept_from: Option<&Ts>, out: Vec<(Ts, Option
 /// The facts in the archive about a channel's history.
 #[derive(Debug, Clone)]
 pub struct KnownChannel<'a> {
-    /// The channel.
     pub channel: &'a ChannelId,
     /// When it was created, if Slack reported it.
     pub created: Option<Ts>,
