@@ -26,16 +26,13 @@ pub fn title(report: &FiguresReport) -> String {
     }
 }
 
-/// Returns the report in a sentence, such as `311 messages of 42 people in 9 channels, 12 % more than before; most of
-/// them on Sunday.`
+/// Returns the report in a sentence, such as `311 messages of 42 people in 9 channels, 12 % more than before; the
+/// busiest day was Sunday.`
 pub fn headline(report: &FiguresReport) -> String {
     let count = |name: FigureName| report.figure(name).value.map_or(0, |number| number.as_f64() as u64);
     let messages = count(FigureName::Messages);
     if messages == 0 {
-        return match report.scope {
-            Scope::Team | Scope::Channel(_) => "There are no messages in this period.".to_owned(),
-            Scope::User(_) => format!("{} wrote nothing in this period.", title(report)),
-        };
+        return nothing_posted(report);
     }
     let mut sentence = counted(messages, "message", "messages");
     if !matches!(report.scope, Scope::User(_)) {
@@ -54,7 +51,7 @@ pub fn headline(report: &FiguresReport) -> String {
     let busiest =
         report.by_weekday().into_iter().enumerate().max_by_key(|(day, count)| (*count, Reverse(*day)));
     if let Some((day, _)) = busiest.filter(|(_, count)| *count > 0) {
-        sentence += &format!("; most of them on {}", WEEKDAYS_IN_FULL[day]);
+        sentence += &format!("; the busiest day was {}", WEEKDAYS_IN_FULL[day]);
     }
     sentence + "."
 }
