@@ -21,7 +21,6 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
-use workers::keeper::Nights;
 use workers::runtime::{self, RuntimeSettings};
 
 /// The running tasks.
@@ -83,11 +82,6 @@ impl Composition {
             });
         }
         Ok(Self { address, accepting, ingest, working, workers })
-    }
-
-    /// Also does the night's work.
-    pub(crate) fn keep(&mut self, nights: Nights) {
-        self.workers.spawn(nights.run(self.working.subscribe()));
     }
 
     /// Resolves when a task ends that should have continued. The process must not run without it.

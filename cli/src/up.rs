@@ -9,7 +9,6 @@ use ingest::SocketMode;
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
-use process::config::nightly::NightlyArgs;
 use process::config::socket::{SocketArgs, socket_api};
 use process::config::viewer::ViewerArgs;
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
@@ -19,14 +18,9 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use workers::claims::{ClaimSettings, Claimant};
-use workers::keeper::Nights;
-
 use crate::composition::{Composition, listen, wait_until_true};
-use crate::operate::erase::writers_know_after;
 use crate::search::{index_file, index_folder};
 use crate::view::ViewerEndpoint;
-use crate::zone::Zone;
 
 /// Printed or logged once at each start, because the operator is responsible for consent.
 const CONSENT: &str =
@@ -47,8 +41,6 @@ pub(crate) struct UpArgs {
     index: IndexArgs,
     #[command(flatten)]
     viewer: ViewerArgs,
-    #[command(flatten)]
-    nightly: NightlyArgs,
     #[command(flatten)]
     work: WorkArgs,
 }
@@ -75,7 +67,8 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             args.viewer.sign_in.viewer_people_file.clone(),
         ];
         let hidden = hidden.into_iter().flatten().collect();
-        let work = WorkSettings::read(&args.work).await?.with_processor(&args.work, hidden).await?;
+        let mut work = WorkSettings::read(&args.work).await?.with_processor(&args.work, hidden).await?;
+        work.night.zone = args.viewer.zone.time_zone();
         work.check_existence()?;
         let connections = args.socket.socket_connections;
         let web = Some(Arc::clone(&work.web));
@@ -129,20 +122,6 @@ async fn serve(
     };
     let in_socket_mode = socket.is_some();
     let mut composition = Composition::start(&backend, listener, (secrets, socket), &clock, work, index)?;
-    composition.keep(Nights {
-        archive: backend.archive(),
-        files: backend.files(),
-        claimant: Claimant::new(
-            backend.claims(),
-            Arc::clone(&clock),
-            config::instance_id(),
-            ClaimSettings::default(),
-        ),
-        clock,
-        zone: Zone::from_args(&args.viewer.zone).time_zone().clone(),
-        at: args.nightly.nightly_at,
-        writers_know_after: writers_know_after(args.backend.backend),
-    });
     let address = composition.address;
     tracing::info!(%address, backend = %args.backend, "listening");
     if io::stdout().is_terminal() {

@@ -162,5 +162,10 @@ pub fn report_notes(report: &FiguresReport) -> Vec<String> {
     } else if let [day] = days.as_slice() {
         notes.push(format!("Messages may be missing on {day}: `annalist coverage` says where."));
     }
+    if let (Some(first), Some(last)) = (report.expired_days.first(), report.expired_days.last()) {
+        notes.push(format!(
+            "The retention rule has removed messages of {first} to {last}: they are not counted."
+        ));
+    }
     notes
 }

@@ -12,7 +12,7 @@ use slack::ids::ChannelId;
 
 use super::check::DoctorCheck;
 use super::facts::{ArchiveFacts, Facts, Gaps};
-use crate::operate::status::{QueueStatus, Status, file_counts};
+use crate::operate::status::{ProofLine, QueueStatus, Status, file_counts};
 use crate::plain::{self, age};
 
 const BACKLOG: &str = "backlog";
@@ -21,6 +21,7 @@ const GAPS: &str = "gaps";
 const FILES: &str = "files";
 const WAITING: &str = "waiting";
 const HISTORY: &str = "history";
+const PROOF: &str = "proof";
 const DISK: &str = "disk";
 const PERMISSIONS: &str = "permissions";
 const DATABASE: &str = "database";
@@ -51,6 +52,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             checks.push(files(&archive_facts.status, &facts.backend_flag));
             checks.extend(waiting(&archive_facts.status));
             checks.push(history(&archive_facts.status, &facts.backend_flag));
+            checks.extend(proof(&archive_facts.status, &facts.backend_flag));
             checks
         }
         Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING, HISTORY]
@@ -186,6 +188,34 @@ fn waiting(status: &Result<Status, String>) -> Vec<DoctorCheck> {
         return vec![DoctorCheck::ok(WAITING, "no job waits for a token, a scope or Slack")];
     }
     status.waiting.iter().map(|line| DoctorCheck::finding(WAITING, line.text(), line.remedy())).collect()
+}
+
+/// How far the archive is compared with Slack; nothing before the first night.
+fn proof(status: &Result<Status, String>, backend_flag: &str) -> Option<DoctorCheck> {
+    let proof = status.as_ref().ok().map(|status| &status.proof).filter(|proof| !proof.is_empty())?;
+    let (late, missing) =
+        proof.iter().fold((0, 0), |(late, missing), line| (late + line.late, missing + line.missing));
+    let mut found = Vec::new();
+    if late > 0 {
+        let channels = plain::counted(late, "channel was", "channels were");
+        found.push(format!("{channels} not compared with Slack for days"));
+    }
+    if missing > 0 {
+        let messages = plain::counted(missing, "message that was", "messages that were");
+        found.push(format!("the last night found {messages} not archived, and stored them"));
+    }
+    if found.is_empty() {
+        let lines: Vec<String> = proof.iter().map(ProofLine::text).collect();
+        return Some(DoctorCheck::ok(PROOF, lines.join("; ")));
+    }
+    let next = if late > 0 {
+        format!(
+            "`annalist reconcile --nightly {backend_flag}` compares now and says why a channel cannot be read"
+        )
+    } else {
+        "if it happens again, events do not arrive: see whether ingest can always be reached".to_owned()
+    };
+    Some(DoctorCheck::finding(PROOF, found.join("; "), next))
 }
 
 /// How far the reading of Slack's history is. That it goes on is no finding.
@@ -378,8 +408,10 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
 mod tests {
     use ports::clock::TimestampMs;
     use reader::files::MissingFiles;
+    use reader::proof::TeamProof;
     use rules::history::progress::HistoryProgress;
-    use slack::ids::{TeamId, Ts};
+    use rules::history::proof::{DAY_MICROS, ProofCounts, VerifiedChannel, midnight_before};
+    use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::super::check::{CheckState, assert_check};
     use super::*;
@@ -400,6 +432,7 @@ mod tests {
     fn status(queues: Vec<QueueStatus>) -> Status {
         Status {
             history: Vec::new(),
+            proof: Vec::new(),
             queues,
             quarantined: 0,
             gaps: 0,
@@ -434,6 +467,35 @@ mod tests {
         ] {
             let status = Status { history: lines, ..status(Vec::new()) };
             assert_check(&history(&Ok(status), "--data d"), state, expected);
+        }
+    }
+
+    #[test]
+    fn a_proof_that_is_late_or_that_found_something_is_a_finding() {
+        let night = Ts::parse("1699920000.000000").unwrap();
+        let line = |behind_days: Option<i64>, missing| {
+            let since = behind_days.map(|days| VerifiedChannel {
+                since: Some(midnight_before(night.micros() - days * DAY_MICROS)),
+                ..VerifiedChannel::new(TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap())
+            });
+            ProofLine::new(TeamProof {
+                team: TeamId::parse("T1").unwrap(),
+                night: night.clone(),
+                through: Some(night.clone()),
+                channels: 2,
+                behind: since.into_iter().collect(),
+                found: ProofCounts { missing, ..ProofCounts::default() },
+            })
+        };
+        let checked = |lines| proof(&Ok(Status { proof: lines, ..status(Vec::new()) }), "--data d");
+        assert!(checked(Vec::new()).is_none());
+        for (lines, state, expected) in [
+            (vec![line(None, 0)], CheckState::Ok, "complete up to 2023-11-13"),
+            (vec![line(Some(3), 0)], CheckState::Ok, "1 channel behind"),
+            (vec![line(Some(4), 0)], CheckState::Finding, "`annalist reconcile --nightly --data d`"),
+            (vec![line(None, 2)], CheckState::Finding, "found 2 messages that were not archived"),
+        ] {
+            assert_check(&checked(lines).unwrap(), state, expected);
         }
     }
 

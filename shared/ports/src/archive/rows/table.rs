@@ -182,6 +182,10 @@ rows_table! {
         "A record that a channel's history before `from` could not be read.", "historian", KEPT,
         "unreadable#{team}" (team: &TeamId)
         / "{channel}#{from}" (channel: &ChannelId, from: &Ts) where from = from.padded();
+    VERIFIED = verified in verified_rows:
+        "The interval of a channel that was compared with Slack, and what the last night found in it; or, as `night`, the last night that is done.",
+        "keeper, `annalist reconcile --nightly`", KEPT,
+        "verified#{team}" (team: &TeamId) / "{scope}" (scope: &str);
     BACKFILL_RUN = backfill_run: "The last backfill of a workspace.", "historian", KEPT,
         "meta#{team}#backfill" (team: &TeamId) / "run" ();
 
