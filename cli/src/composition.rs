@@ -24,6 +24,8 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use workers::keeper::Nights;
 use workers::runtime::{self, RuntimeSettings};
 
+use crate::operate::copy::NightlyCopy;
+
 /// The running tasks.
 pub(crate) struct Composition {
     /// The address at which ingest accepts events.
@@ -88,6 +90,11 @@ impl Composition {
     /// Also does the night's work.
     pub(crate) fn keep(&mut self, nights: Nights) {
         self.workers.spawn(nights.run(self.working.subscribe()));
+    }
+
+    /// Also copies the database every night.
+    pub(crate) fn copy(&mut self, copy: NightlyCopy) {
+        self.workers.spawn(copy.run(self.working.subscribe()));
     }
 
     /// Resolves when a task ends that should have continued. The process must not run without it.

@@ -9,6 +9,7 @@ use ingest::SocketMode;
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::copy::CopyArgs;
 use process::config::nightly::NightlyArgs;
 use process::config::socket::{SocketArgs, socket_api};
 use process::config::viewer::ViewerArgs;
@@ -23,6 +24,8 @@ use workers::claims::{ClaimSettings, Claimant};
 use workers::keeper::Nights;
 
 use crate::composition::{Composition, listen, wait_until_true};
+use crate::operate::backup::embedded_folder;
+use crate::operate::copy::{Copier, NightlyCopy, check_place};
 use crate::operate::erase::writers_know_after;
 use crate::search::{index_file, index_folder};
 use crate::view::ViewerEndpoint;
@@ -50,6 +53,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     nightly: NightlyArgs,
     #[command(flatten)]
+    copy: CopyArgs,
+    #[command(flatten)]
     work: WorkArgs,
 }
 
@@ -58,6 +63,9 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let data = args.backend.folder();
     let endpoint = args.viewer.viewer_listen;
     let endpoint = endpoint.map(|address| ViewerEndpoint::read(&args.viewer, address, data)).transpose()?;
+    if let Some(target) = &args.copy.copy_to {
+        check_place(target, embedded_folder(&args.backend, "up --copy-to")?)?;
+    }
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         telemetry::init_log(config::log_filter()?);
         if let Some(warning) = config::settings_warning() {
@@ -129,6 +137,18 @@ async fn serve(
     };
     let in_socket_mode = socket.is_some();
     let mut composition = Composition::start(&backend, listener, (secrets, socket), &clock, work, index)?;
+    let zone = Zone::from_args(&args.viewer.zone).time_zone().clone();
+    if let (Some(target), Some(database)) = (&args.copy.copy_to, backend.database()) {
+        let copier = Copier {
+            data: args.backend.data.data.clone(),
+            database: database.clone(),
+            archive: backend.archive(),
+            clock: Arc::clone(&clock),
+            keep: args.copy.copy_keep,
+            target: target.clone(),
+        };
+        composition.copy(NightlyCopy { copier, zone: zone.clone(), at: args.nightly.nightly_at });
+    }
     composition.keep(Nights {
         archive: backend.archive(),
         files: backend.files(),
@@ -139,7 +159,7 @@ async fn serve(
             ClaimSettings::default(),
         ),
         clock,
-        zone: Zone::from_args(&args.viewer.zone).time_zone().clone(),
+        zone,
         at: args.nightly.nightly_at,
         writers_know_after: writers_know_after(args.backend.backend),
     });

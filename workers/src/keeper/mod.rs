@@ -6,5 +6,5 @@
 mod night;
 mod retention;
 
-pub use night::Nights;
+pub use night::{Nights, night_before};
 pub use retention::{ExpiredChannel, RetentionPlan, read_rules};

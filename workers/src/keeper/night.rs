@@ -113,7 +113,7 @@ impl Nights {
 }
 
 /// The beginning of the last night: the last time at which the clock showed `at`.
-fn night_before(now: TimestampMs, zone: &TimeZone, at: Time) -> TimestampMs {
+pub fn night_before(now: TimestampMs, zone: &TimeZone, at: Time) -> TimestampMs {
     let now = Timestamp::from_millisecond(now.0).unwrap_or_default().to_zoned(zone.clone());
     let begin = |days: i64| {
         let date = now.date().saturating_sub(Span::new().days(days));
