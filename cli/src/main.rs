@@ -115,7 +115,7 @@ enum Command {
     Search(search::SearchArgs),
     /// Bring the search index up to date
     #[command(
-        after_help = "`annalist up` keeps its own up to date, and `annalist search` takes in what is new. It may be \
+        after_help = "`annalist up` maintains its own index, and `annalist search` updates it before it searches. It may be \
         interrupted; the next run continues.\n  annalist index --backend aws --follow"
     )]
     Index(search::IndexingArgs),
@@ -154,7 +154,7 @@ enum Command {
         Example: annalist gaps --json"
     )]
     Gaps(ReadArgs),
-    /// Show what is held of each channel, from which source, and where the holes are
+    /// Show which periods of each channel are archived, from which source, and which are missing
     #[command(after_help = "Examples: annalist coverage; annalist coverage '#general'")]
     Coverage(CoverageArgs),
     /// Show who wrote how much, where and when in a period, compared with the previous period

@@ -33,7 +33,6 @@ pub(crate) enum EventOutcome {
     BodyTimeout,
     /// The body ended before it was complete.
     BodyBroken,
-    /// The queue failed.
     QueueFailed,
     /// The queue took too long.
     QueueSlow,

@@ -13,13 +13,11 @@ use crate::joined::ChannelOfTeam;
 /// The order of a channel list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelOrder {
-    /// By id.
     Id,
     /// By name, deleted channels last.
     Name,
 }
 
-/// A channel of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedChannel {
     /// Its location; if several workspaces share it, the one in the first of them.

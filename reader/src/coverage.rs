@@ -17,7 +17,6 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use crate::gaps::{FIRST_PAGE, MAX_MESSAGES, PAGE};
 use crate::{gaps, history};
 
-/// The coverage of one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelCoverage {
     /// The intervals that the archive covers completely, oldest first.
@@ -77,7 +76,6 @@ impl<'a> TeamCoverage<'a> {
         })
     }
 
-    /// The workspace.
     pub fn team(&self) -> &TeamId {
         &self.team
     }

@@ -33,7 +33,6 @@ pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<WorkspaceChann
 /// The name and address of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceFacts {
-    /// Its name.
     pub name: Option<String>,
     /// Its address, such as `https://acme.slack.com/`. Permalinks start with it.
     pub base_url: Option<String>,

@@ -41,12 +41,9 @@ pub async fn missing(archive: &dyn Archive) -> Result<MissingFiles, ArchiveError
         loop {
             let page = archive.query(&query).await?;
             counted += page.items.len();
-            for file in page.items.iter().filter_map(project::file) {
-                match file.state() {
-                    Some("failed") => missing.failed += 1,
-                    Some("pending") => missing.pending += 1,
-                    Some(_) | None => {}
-                }
+            for state in page.items.iter().filter_map(project::file_state) {
+                missing.failed += u64::from(state == "failed");
+                missing.pending += u64::from(state == "pending");
             }
             let Some(next) = page.next else { break };
             if counted >= MAX_COUNTED {

@@ -38,7 +38,6 @@ pub enum FindError {
     SeveralTeams {
         /// The requested id or name.
         called: String,
-        /// The locations of the channels.
         locations: Vec<ChannelOfTeam>,
     },
     /// Several channels of one workspace have this name.
@@ -46,13 +45,11 @@ pub enum FindError {
     SeveralChannels {
         /// The requested id or name.
         called: String,
-        /// The locations of the channels.
         locations: Vec<ChannelOfTeam>,
     },
     /// The archive has no rows of this workspace.
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -144,7 +141,6 @@ pub fn location_for_id<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c 
         .unwrap_or(channel.current_location())
 }
 
-/// The workspaces in the archive.
 pub async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
     let items = query_all(archive, Query::partition(key::teams())).await?;
     Ok(items.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect())
@@ -257,7 +253,6 @@ pub enum FindPersonError {
         /// Their ids.
         people: Vec<UserId>,
     },
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -287,9 +282,9 @@ pub async fn find_person(
     }
 }
 
-/// Whether a text looks like a Slack user id and not like a name.
+/// Whether a text looks like the id of a person or a bot in Slack and not like a name.
 pub(crate) fn looks_like_an_id(called: &str) -> bool {
-    called.starts_with(['U', 'W'])
+    called.starts_with(['U', 'W', 'B'])
         && called.bytes().any(|byte| byte.is_ascii_digit())
         && UserId::parse(called).is_ok()
 }

@@ -44,7 +44,6 @@ pub(crate) const FIRST_PAGE: usize = 5;
 /// A gap and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GapProgress {
-    /// The gap.
     pub gap: Gap,
     /// Whether the gap is still open, and whether Slack's history has filled it.
     pub state: GapState,

@@ -14,7 +14,6 @@ const PAGE: usize = 256;
 /// Converts an item to the row that readers see; `None` for a hidden item.
 type Project<'a, V> = Box<dyn Fn(&Item) -> Option<V> + Send + 'a>;
 
-/// The source of rows.
 #[derive(Clone, Copy)]
 pub enum RowSource<'a> {
     /// The archive, with rows as stored.

@@ -19,11 +19,8 @@ const READ_AT_ONCE: usize = 100;
 /// The jobs of a workspace and queue that wait for the same thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingJobs {
-    /// The workspace.
     pub team: TeamId,
-    /// Their queue.
     pub queue: QueueName,
-    /// What they wait for.
     pub cause: WaitCause,
     /// How many were counted.
     pub jobs: u64,

@@ -37,12 +37,7 @@ pub enum IndexDamage {
     /// SQLite's own check found this.
     File(String),
     /// The index has fewer messages of a channel's day than the archive.
-    Missing {
-        /// The channel.
-        location: ChannelOfTeam,
-        /// The day.
-        day: RollupDay,
-    },
+    Missing { location: ChannelOfTeam, day: RollupDay },
 }
 
 impl std::fmt::Display for IndexDamage {

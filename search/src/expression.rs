@@ -12,7 +12,6 @@ use slack::ids::{TeamId, Ts};
 
 use crate::write::place_facet;
 
-/// A query for the index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct IndexQuery {
     /// FTS5 expressions that a message must match.
@@ -77,6 +76,11 @@ impl IndexQuery {
             }
         }
         index_query
+    }
+
+    /// The query for the messages with this facet.
+    pub(crate) fn of_facet(facet: &Facet, teams: &[TeamId], hidden: Arc<HiddenChannels>) -> Self {
+        Self { required: vec![facets([facet])], teams: teams.to_vec(), hidden, ..Self::default() }
     }
 
     /// Returns the FTS5 expression for these place ids and without the hidden ones; `None` if no condition is

@@ -57,10 +57,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Why the index cannot follow the archive.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
-    /// The index failed.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }

@@ -36,12 +36,9 @@ const SMALLEST_PAGE: usize = 16;
 /// such as a query that only excludes words.
 const MAX_READ: usize = 100_000;
 
-/// A search request.
 #[derive(Debug, Clone)]
 pub struct SearchRequest {
-    /// The query.
     pub query: SearchQuery,
-    /// The workspaces to search.
     pub teams: Vec<TeamId>,
     /// The time zone of the query's days.
     pub zone: TimeZone,
@@ -104,10 +101,8 @@ pub enum SearchError {
     /// The query names an unknown person or channel.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The index failed.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -119,7 +114,7 @@ pub async fn search(
     request: SearchRequest,
 ) -> Result<SearchAnswer, SearchError> {
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, mut before, hidden } = request;
-    let names = NameSource { names: &index.names, archive, teams: &teams, hidden: &hidden };
+    let names = NameSource { index, archive, teams: &teams, hidden: &hidden };
     let query = names.resolved(query, &zone, with_deleted).await?;
     let index_query = IndexQuery::new(&query, &teams, Arc::clone(&hidden));
     let mut shown = ShownHits::new(archive, teams, query);
@@ -143,6 +138,19 @@ pub async fn search(
     }
     let is_cut = shown.hits.len() < limit;
     Ok(shown.answer(before.filter(|_| is_cut)))
+}
+
+/// Counts the messages of the index that may match, up to `max`. Nearly all of them do.
+pub async fn estimate(
+    archive: &dyn Archive,
+    index: &SearchIndex,
+    request: SearchRequest,
+    max: usize,
+) -> Result<u64, SearchError> {
+    let SearchRequest { query, teams, zone, with_deleted, hidden, .. } = request;
+    let names = NameSource { names: &index.names, archive, teams: &teams, hidden: &hidden };
+    let query = names.resolved(query, &zone, with_deleted).await?;
+    Ok(index.count_matches(&IndexQuery::new(&query, &teams, hidden), max).await?)
 }
 
 fn page_size(missing: usize) -> usize {
@@ -348,7 +356,10 @@ impl<'a> ShownHits<'a> {
         let author = self.names.author(&content.author);
         let snippet = match &canvas {
             Some(canvas) => matching::snippet_of_text(&self.query, &canvas.text),
-            None => matching::snippet(&self.query, &document),
+            None => {
+                let text = document::text_without_signs(&message, &content, &self.names);
+                matching::snippet(&self.query, &text, &document.notification)
+            }
         };
         let (text, canvas) = match canvas {
             Some(canvas) => (canvas.name, Some(canvas.file)),

@@ -1,5 +1,6 @@
 //! The index of messages by their words.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,9 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ports::changes::ChangeCursor;
+use reader::access::HiddenChannels;
 use reader::joined::ChannelOfTeam;
+use reader::search::document::Facet;
 use rusqlite::{Connection, TransactionBehavior};
-use slack::ids::Ts;
+use slack::ids::{TeamId, Ts};
 
 use crate::expression::IndexQuery;
 use crate::follower::BATCH_SIZE;
@@ -21,7 +24,6 @@ use crate::{selection, write};
 /// The new state of a message for the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexedMessage {
-    /// The location of its channel.
     pub location: ChannelOfTeam,
     /// When it was written.
     pub ts: Ts,
@@ -47,7 +49,6 @@ pub(crate) struct IndexedText {
 pub struct IndexHit {
     /// Its id in the index. Messages of later seconds have greater ids.
     pub id: i64,
-    /// The location of its channel.
     pub location: ChannelOfTeam,
     /// When it was written.
     pub ts: Ts,
@@ -245,6 +246,29 @@ impl SearchIndex {
     ) -> Result<Vec<IndexHit>, IndexError> {
         let query = query.clone();
         self.read(move |connection| selection::newest(connection, &query, before, limit)).await
+    }
+
+    /// Returns the facets that any message of these workspaces has, outside of the hidden channels.
+    pub(crate) async fn known_facets(
+        &self,
+        facets: BTreeSet<Facet>,
+        teams: &[TeamId],
+        hidden: &Arc<HiddenChannels>,
+    ) -> Result<BTreeSet<Facet>, IndexError> {
+        let mut known = BTreeSet::new();
+        for facet in facets {
+            let query = IndexQuery::of_facet(&facet, teams, Arc::clone(hidden));
+            if !self.newest(&query, None, 1).await?.is_empty() {
+                known.insert(facet);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Counts the messages that may match, up to `max`.
+    pub(crate) async fn count_matches(&self, query: &IndexQuery, max: usize) -> Result<u64, IndexError> {
+        let query = query.clone();
+        self.read(move |connection| selection::count(connection, &query, max)).await
     }
 
     /// Returns the best of the newest messages that may match, best first.

@@ -7,11 +7,14 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError};
 use reader::access::HiddenChannels;
-use reader::search::known::KnownNames;
+use reader::search::known::{self, KnownNames};
 use reader::search::query::SearchQuery;
-use reader::search::resolve::{self, ResolveError, ResolvedQuery};
+use reader::search::resolve::{self, ResolvedQuery};
 use slack::ids::TeamId;
 use tokio::time::Instant;
+
+use crate::hits::SearchError;
+use crate::index::SearchIndex;
 
 /// Delay until queries use a new name of a person or a channel. Hits always show the current names.
 const MAX_AGE: Duration = Duration::from_secs(60);
@@ -33,7 +36,7 @@ struct ReadNames {
 
 /// The source of the names for a query: the cache, and the archive that the query's reader gets.
 pub(crate) struct NameSource<'a> {
-    pub(crate) names: &'a RecentNames,
+    pub(crate) index: &'a SearchIndex,
     pub(crate) archive: &'a dyn Archive,
     pub(crate) teams: &'a [TeamId],
     /// The channels that the archive does not have.
@@ -47,25 +50,28 @@ impl NameSource<'_> {
         query: SearchQuery,
         zone: &TimeZone,
         with_deleted: bool,
-    ) -> Result<ResolvedQuery, ResolveError> {
+    ) -> Result<ResolvedQuery, SearchError> {
+        let in_messages = self.index.known_facets(known::names_in_messages(&query), self.teams, self.hidden);
+        let in_messages = in_messages.await?;
         let resolve = async |known: &KnownNames, query| {
-            resolve::resolve(self.archive, self.teams, known, query, zone, with_deleted).await
+            let (archive, teams) = (self.archive, self.teams);
+            resolve::resolve(archive, teams, known, &in_messages, query, zone, with_deleted).await
         };
         if !query.asks_for_names() {
-            return resolve(&KnownNames::default(), query).await;
+            return Ok(resolve(&KnownNames::default(), query).await?);
         }
         let known = self.recent().await?;
         match resolve(&known, query.clone()).await {
             Err(error) if error.is_unknown_name() => {}
-            resolved => return resolved,
+            resolved => return Ok(resolved?),
         }
         let known = self.refresh().await?;
-        resolve(&known, query).await
+        Ok(resolve(&known, query).await?)
     }
 
     /// Returns the names, at most a minute old.
     async fn recent(&self) -> Result<Arc<KnownNames>, ArchiveError> {
-        let read = self.names.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let read = self.index.names.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match read {
             Some(read) if read.teams != self.teams || read.at.elapsed() >= MAX_AGE => self.refresh().await,
             Some(read) if read.hidden == *self.hidden => Ok(read.names),
@@ -81,7 +87,7 @@ impl NameSource<'_> {
         let names = Arc::new(KnownNames::read(self.archive, self.teams).await?);
         let (teams, hidden) = (self.teams.to_vec(), Arc::clone(self.hidden));
         let read = ReadNames { at, teams, hidden, names: Arc::clone(&names) };
-        *self.names.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        *self.index.names.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
         Ok(names)
     }
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 /// The version of the tables and of the conversion of texts to words. An index of another version is
 /// replaced. Increment it whenever `reader::search` converts messages differently.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
 
 /// Identifies the file as an index of Annalist.
 const APPLICATION_ID: i32 = 0x414e_4958;
@@ -99,7 +99,6 @@ pub enum IndexError {
     /// The file cannot be opened or created.
     #[error("cannot open the search index {path}: {cause}; --index names another folder")]
     Open {
-        /// The path of the index.
         path: String,
         /// The cause. The message contains it, so it is not a source of this error, which would be printed
         /// twice.

@@ -45,6 +45,15 @@ pub(crate) fn best(
     selection.hits(connection, "bm25(words, 1.0, 0.0), words.rowid DESC", limit)
 }
 
+/// Counts the messages, up to `max`.
+pub(crate) fn count(connection: &Connection, query: &IndexQuery, max: usize) -> rusqlite::Result<u64> {
+    let Some(selection) = Selection::new(connection, query)? else { return Ok(0) };
+    let sql = format!("SELECT count(*) FROM ({})", selection.sql("1", &format!("LIMIT {max}")));
+    let count: i64 =
+        connection.prepare(&sql)?.query_row(params_from_iter(&selection.values), |row| row.get(0))?;
+    Ok(count.cast_unsigned())
+}
+
 /// The table that is scanned, in descending order of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScanTable {
@@ -52,7 +61,6 @@ enum ScanTable {
     Words,
     /// Messages of threads.
     Threads,
-    /// All messages.
     Messages,
 }
 

@@ -143,7 +143,7 @@ fn the_public_types_of_all_crates_have_different_names() {
     let (files, members) = (source_files(), members());
     let mut crates_of: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.path.contains("/src/") && !file.path.starts_with("tests/")) {
-        let member = members.iter().filter(|member| file.path.starts_with(&format!("{member}/src/"))).next();
+        let member = members.iter().find(|member| file.path.starts_with(&format!("{member}/src/")));
         for name in public_types(&file.code) {
             crates_of.entry(name).or_default().extend(member.map(String::as_str));
         }

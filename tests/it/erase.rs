@@ -80,7 +80,6 @@ async fn slack() -> FakeSlack {
     slack
 }
 
-/// A data folder with a Slack.
 fn environment<'a>(slack: &'a FakeSlack, data: &'a Path) -> FolderWithSlack<'a> {
     FolderWithSlack { data, slack, token: TOKEN }
 }

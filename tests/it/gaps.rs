@@ -21,7 +21,6 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// The app's own user, as named in every generated envelope.
 const APP: &str = "U0ANNALIST";
 
-/// How a process ends.
 #[derive(Clone, Copy, Debug)]
 enum ProcessEnd {
     Term,

@@ -39,4 +39,5 @@ mod socket;
 mod sync;
 mod versions;
 mod view;
+mod waiting;
 mod workers_table;

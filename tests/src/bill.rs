@@ -28,7 +28,6 @@ pub mod price {
     pub const METRIC: f64 = 0.30;
     /// An alarm for a month.
     pub const ALARM: f64 = 0.10;
-    /// A GB of logs.
     pub const LOGS_GB: f64 = 0.50;
     /// A secret for a month.
     pub const SECRET: f64 = 0.40;

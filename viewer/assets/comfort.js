@@ -42,6 +42,10 @@
   for (const target of document.querySelectorAll('.target')) show(target);
   show(document.querySelector('.channels [aria-current="page"]'));
 
+  /* Who opens a thread goes on in it. */
+  const beside = document.querySelector('aside .target') || document.querySelector('aside .timeline');
+  beside?.focus({ preventScroll: true });
+
   const messages = () => {
     const pane = document.querySelector('aside') || document.querySelector('main');
     return pane ? [...pane.querySelectorAll('.message, .hit')].filter((message) => message.offsetParent) : [];
@@ -69,6 +73,10 @@
       return;
     }
     if (isTyping(document.activeElement)) return;
+    if ((event.key === 'Enter' || event.key === 'o') && document.activeElement.matches('.hit')) {
+      document.activeElement.querySelector('.time').click();
+      return;
+    }
     const actions = {
       '/': () => document.getElementById('q')?.focus(),
       c: () => filter?.focus(),

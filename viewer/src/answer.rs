@@ -19,7 +19,9 @@ pub(crate) enum PageError {
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The archive failed.
+    /// The search index cannot be used.
+    #[error("The search index cannot be used: see the log of this program.")]
+    NoIndex,
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The file store failed.
@@ -36,8 +38,9 @@ impl PageError {
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         match self {
-            Self::Missing(message) => notice_response(StatusCode::NOT_FOUND, "Not found", &message),
-            Self::Invalid(message) => notice_response(StatusCode::BAD_REQUEST, "Invalid request", &message),
+            Self::Missing(message) => error_page(StatusCode::NOT_FOUND, "Not found", &message),
+            Self::Invalid(message) => error_page(StatusCode::BAD_REQUEST, "Invalid request", &message),
+            Self::NoIndex => error_page(StatusCode::SERVICE_UNAVAILABLE, "Not now", &self.to_string()),
             Self::Archive(error) => failed(&error),
             Self::Files(error) => failed(&error),
         }
@@ -46,16 +49,21 @@ impl IntoResponse for PageError {
 
 fn failed(error: &dyn std::error::Error) -> Response {
     tracing::warn!(%error, "cannot serve a page");
-    notice_response(
+    error_page(
         StatusCode::SERVICE_UNAVAILABLE,
         "Not now",
         "The archive cannot be read at the moment. Try again soon.",
     )
 }
 
-/// Returns a page with a title and a message.
+/// Returns a page with a title and a message for someone who is not admitted.
 pub(crate) fn notice_response(status: StatusCode, title: &str, message: &str) -> Response {
-    (status, html(notice::page(title, message, &ServedLinks))).into_response()
+    (status, html(notice::page(title, message, false, &ServedLinks))).into_response()
+}
+
+/// Returns a page with a title and a message, from which a reader can go on.
+pub(crate) fn error_page(status: StatusCode, title: &str, message: &str) -> Response {
+    (status, html(notice::page(title, message, true, &ServedLinks))).into_response()
 }
 
 /// Returns a response with a page.

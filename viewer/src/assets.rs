@@ -10,7 +10,6 @@ pub struct Asset {
     name: &'static str,
     extension: &'static str,
     content: &'static str,
-    /// The content type.
     pub content_type: &'static str,
 }
 
@@ -31,11 +30,10 @@ pub static STYLE: Asset = Asset {
 pub static SCRIPT: Asset = Asset {
     name: "comfort",
     extension: "js",
-    content: include_str!("../assets/comfort.js"),
+    content: concat!(include_str!("../assets/comfort.js"), include_str!("../assets/reading.js")),
     content_type: "text/javascript; charset=utf-8",
 };
 
-/// The icon.
 pub static ICON: Asset = Asset {
     name: "icon",
     extension: "svg",
@@ -43,7 +41,6 @@ pub static ICON: Asset = Asset {
     content_type: "image/svg+xml",
 };
 
-/// All assets.
 pub static ALL: [&Asset; 3] = [&STYLE, &SCRIPT, &ICON];
 
 impl Asset {

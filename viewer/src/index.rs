@@ -25,7 +25,6 @@ const COUNTS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The file of the index, and the source of its changes.
 pub struct IndexSource {
-    /// The file of the index.
     pub file: PathBuf,
     /// The changes of the archive.
     pub changes: Arc<dyn Changes>,
@@ -55,7 +54,6 @@ struct MessageCounts {
 /// The number of messages of each channel.
 #[derive(Debug, Clone, Default)]
 pub struct CountedChannels {
-    /// The counts by location.
     pub by_location: Arc<BTreeMap<ChannelOfTeam, u64>>,
     /// Whether the index was behind when it was counted.
     pub is_behind: bool,

@@ -2,7 +2,7 @@
 
 use ports::files::FileKey;
 use reader::joined::ChannelOfTeam;
-use slack::ids::{ChannelId, FileId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 use crate::assets;
 
@@ -20,14 +20,12 @@ pub trait LinkScheme: Send + Sync {
     /// The messages of a channel after this one.
     fn after(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
-    /// A message in its channel.
     fn message(&self, location: &ChannelOfTeam, ts: &Ts) -> String;
 
     /// The thread with this root. On a served site, the timestamp may also be a reply's, and the page then
     /// has that reply.
     fn thread(&self, location: &ChannelOfTeam, root_ts: &Ts) -> String;
 
-    /// The versions of a message.
     fn versions(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
     /// The bytes of a file; of a canvas, those of the newest version.
@@ -42,6 +40,21 @@ pub trait LinkScheme: Send + Sync {
     /// A message in a channel whose workspace is unknown.
     fn permalink(&self, channel: &ChannelId, ts: &Ts) -> Option<String>;
 
+    /// The page of a person. Only a served site has one.
+    fn person(&self, _team: &TeamId, _user: &str) -> Option<String> {
+        None
+    }
+
+    /// A page about a channel. Only a served site has one.
+    fn about_channel(&self, _location: &ChannelOfTeam, _page: AboutChannel) -> Option<String> {
+        None
+    }
+
+    /// The address of a message that a reader copies, from the root of the site. Only a served site has one.
+    fn copied_link(&self, _channel: &ChannelId, _ts: &Ts) -> Option<String> {
+        None
+    }
+
     /// An asset of the pages.
     fn asset(&self, asset: &assets::Asset) -> String;
 }
@@ -49,11 +62,8 @@ pub trait LinkScheme: Send + Sync {
 /// A page of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SitePage {
-    /// The channels.
     Channels,
-    /// The search.
     Search,
-    /// The files.
     Files,
     /// The figures of a period.
     Figures,
@@ -76,6 +86,15 @@ impl SitePage {
             Self::Coverage => "Coverage",
         }
     }
+}
+
+/// A page about a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AboutChannel {
+    /// Its topic, members and other facts.
+    Info,
+    /// Its threads.
+    Threads,
 }
 
 /// The addresses of the pages that [`crate::router`] serves.
@@ -136,6 +155,22 @@ impl LinkScheme for ServedLinks {
     fn permalink(&self, channel: &ChannelId, ts: &Ts) -> Option<String> {
         let digits: String = ts.as_str().chars().filter(char::is_ascii_digit).collect();
         Some(format!("/archives/{channel}/p{digits}"))
+    }
+
+    fn person(&self, team: &TeamId, user: &str) -> Option<String> {
+        Some(format!("/u/{team}/{}", UserId::parse(user).ok()?))
+    }
+
+    fn about_channel(&self, location: &ChannelOfTeam, page: AboutChannel) -> Option<String> {
+        let name = match page {
+            AboutChannel::Info => "info",
+            AboutChannel::Threads => "threads",
+        };
+        Some(format!("{}/{name}", self.channel(location)))
+    }
+
+    fn copied_link(&self, channel: &ChannelId, ts: &Ts) -> Option<String> {
+        self.permalink(channel, ts)
     }
 
     fn asset(&self, asset: &assets::Asset) -> String {

@@ -33,7 +33,6 @@ pub struct PublicSite {
 pub struct PublicLinks<'s> {
     /// The relative path from the page's folder to the site's root, such as `../../`.
     pub root: &'s str,
-    /// The site.
     pub site: &'s PublicSite,
     /// The page with older messages.
     pub older: Option<String>,

@@ -23,9 +23,9 @@ use tokio::time::timeout;
 
 use crate::access::identity::{IdentityError, Presented, RequestIdentity};
 use crate::access::{Access, Admission, ViewerAccess};
-use crate::answer::{PageError, notice_response, redirect_to};
+use crate::answer::{PageError, error_page, notice_response, redirect_to};
 use crate::assets::{self, Asset};
-use crate::handlers::{links, messages, search, site};
+use crate::handlers::{about, links, messages, search, site};
 use crate::index::IndexSource;
 use crate::login;
 use crate::pages::login::query_value;
@@ -49,7 +49,6 @@ pub struct Viewer {
     pub files: Arc<dyn Files>,
     /// The search index.
     pub index: IndexSource,
-    /// The clock.
     pub clock: SharedClock,
     /// The time zone of times and days.
     pub zone: TimeZone,
@@ -65,6 +64,9 @@ pub fn router(viewer: Viewer) -> Router {
     let mut router: Router<Arc<ViewerState>> = Router::new()
         .route("/", get(site::channels))
         .route("/c/{team}/{channel}", get(messages::timeline))
+        .route("/c/{team}/{channel}/info", get(about::info))
+        .route("/c/{team}/{channel}/threads", get(about::threads))
+        .route("/u/{team}/{user}", get(about::person))
         .route("/t/{team}/{channel}/{ts}", get(messages::thread))
         .route("/r/{team}/{channel}/{ts}", get(messages::versions))
         .route("/archives/{channel}", get(links::channel_link))
@@ -222,23 +224,19 @@ async fn limit_concurrency(State(state): State<Arc<ViewerState>>, request: Reque
             })
         });
         let Ok(Some(answer)) = made.await else {
-            return notice_response(
+            return error_page(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "Not now",
                 "This page cannot be made: the log of this program says more.",
             );
         };
         if answer.status() == StatusCode::BAD_REQUEST && !is_page(&answer) {
-            return notice_response(
-                StatusCode::BAD_REQUEST,
-                "Invalid request",
-                "This address cannot be read.",
-            );
+            return error_page(StatusCode::BAD_REQUEST, "Invalid request", "This address cannot be read.");
         }
         answer
     };
     timeout(PAGE_TIMEOUT, answer).await.unwrap_or_else(|_| {
-        notice_response(
+        error_page(
             StatusCode::SERVICE_UNAVAILABLE,
             "Not now",
             "This page takes too long at the moment. Try again later.",

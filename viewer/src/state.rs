@@ -20,7 +20,7 @@ use crate::access::identity::Admissions;
 use crate::answer::PageError;
 use crate::gather;
 use crate::gather::pictures::EmojiBook;
-use crate::handlers::CachedValue;
+use crate::handlers::{CachedValue, ChannelActivities};
 use crate::index::FreshIndex;
 use crate::login::WrongGuesses;
 use crate::pages::sidebar::ChannelMenu;
@@ -42,9 +42,10 @@ pub(crate) struct ViewerState {
     pub(crate) access: Access,
     pub(crate) admissions: Admissions,
     pub(crate) guesses: WrongGuesses,
-    /// The menu with all channels.
     pub(crate) menu: CachedValue<ChannelMenu>,
     pub(crate) emoji: CachedValue<EmojiBook>,
+    /// The activity of all channels.
+    pub(crate) activity: CachedValue<ChannelActivities>,
     private: CachedValue<PrivateChannels>,
     is_private_for_all: bool,
     pub(crate) page_slots: Arc<Semaphore>,
@@ -64,6 +65,7 @@ impl ViewerState {
             guesses: WrongGuesses::default(),
             menu: CachedValue::default(),
             emoji: CachedValue::default(),
+            activity: CachedValue::default(),
             private: CachedValue::default(),
             is_private_for_all,
             page_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_PAGES)),

@@ -14,13 +14,10 @@ use crate::runtime::{JobOutcome, JobRetry};
 /// The reason why rows, files or jobs could not be read or written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PortError {
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The store of files failed.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// The queue failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }

@@ -1,22 +1,17 @@
 //! `annalist demo`: the same parts as `up`, with a made-up workspace instead of Slack.
 //!
-//! * [`definitions`] and [`messages`] define the content; [`event_script`] turns it into events, in the
-//!   shapes of [`slack`], and [`workspace`] into a week of events.
+//! * [`week`] is the recorded content: a week of events, as data.
 //! * [`play`] delivers the events, and [`web`] serves Slack's Web API.
 //! * [`question`] asks the responder a question.
 //! * [`tally`] counts what the archive contains afterwards; [`summary`] prints the counts and the commands to
 //!   try next.
 
-mod definitions;
-mod event_script;
-mod messages;
 mod play;
 mod question;
-mod slack;
 mod summary;
 mod tally;
 mod web;
-mod workspace;
+mod week;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -25,8 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::slack::ids::TeamId;
-use ::slack::signature::SigningSecrets;
 use anyhow::{Context, bail, ensure};
 use embedded::DATABASE_FILE;
 use fleet::args::ExistenceArgs;
@@ -41,6 +34,8 @@ use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use secrecy::SecretString;
+use slack::ids::TeamId;
+use slack::signature::SigningSecrets;
 use slack_api::{BotToken, Tokens, WebApi};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -57,13 +52,10 @@ use crate::search::index_file;
 use crate::view::ViewerEndpoint;
 
 use play::{Acks, DemoPlayer};
-use workspace::DemoWeek;
+use week::{DemoRequest, WeekHead};
 
 /// Name of a file that marks a folder as made by the demo, which therefore may replace it.
 const MARKER: &str = "made-by-annalist-demo";
-
-/// Constant, so that every run plays the same week and people can compare what they see.
-const SEED: u64 = 2027;
 
 /// Slack, too, delivers over several connections.
 const CONNECTIONS: usize = 16;
@@ -110,11 +102,12 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
 
     let web_listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = format!("http://{}", web_listener.local_addr()?);
-    let week = DemoWeek::new(SEED, clock.now(), &origin);
+    let (week, requests) = week::read(clock.now(), &origin)?;
+    let (opening, rest) = requests.split_at(week.opening);
     // Any token works, because only this process uses it.
     let token = format!("made-up-{:032x}", fastrand::u128(..));
     let api = Arc::new(WebApi::new(format!("{origin}/api/").parse()?, Tokens::one(BotToken::parse(&token)?)));
-    let web = web::DemoSlack::new(token, &origin, &week.before, week.after.clone());
+    let web = web::DemoSlack::new(token, &origin, &week);
     let (_open, closed) = watch::channel(false);
     tokio::spawn(ingest::serve(web_listener, Arc::clone(&web).router(), wait_until_true(closed)));
 
@@ -149,26 +142,26 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     )?;
     let ingest = composition.address;
     let slack = DemoPlayer { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
-    let played = perform(&week, &slack, &web, api, &backend);
+    let played = perform((&week, opening, rest), &slack, &web, api, &backend);
     let acks = tokio::select! {
         acks = played => acks?,
         broken = composition.wait_for_failure() => return Err(broken),
     };
-    let tally = tally::count(&*backend.archive(), &*backend.files(), &TeamId::parse(slack::TEAM)?).await?;
+    let tally = tally::count(&*backend.archive(), &*backend.files(), &TeamId::parse(week::TEAM)?).await?;
     question::ask(&slack, &clock).await?;
     eventually("the question is not answered", async || Ok(web.answer().is_some())).await?;
     composition.drain().await;
-    let DemoWeek { before, rest, after, expected, highlights, .. } = &week;
+    let expected = &week.expected;
     ensure!(
         tally == *expected,
         "the archive should hold {expected:?} but holds {tally:?}: please report this as a bug"
     );
 
     summary::print_requests(out, ingest, rest, &acks)?;
-    summary::print_directory(out, web.joined(), before, after)?;
+    summary::print_directory(out, web.joined(), &week)?;
     summary::print_archive(out, &tally)?;
     summary::print_answer(out, question::QUESTION, &web.answer().unwrap_or_default())?;
-    summary::print_commands(out, &as_typed(program), &args.data, highlights)?;
+    summary::print_commands(out, &as_typed(program), &args.data, &week)?;
     if let Some(endpoint) = endpoint {
         show(&endpoint, &backend, &backend_args, &clock, out).await?;
     }
@@ -201,20 +194,20 @@ async fn show(
 
 /// Plays the week: from the app's first directory sync to the one that finds the changes it missed.
 async fn perform(
-    week: &DemoWeek,
+    (week, opening, rest): (&WeekHead, &[DemoRequest], &[DemoRequest]),
     slack: &DemoPlayer,
     web: &web::DemoSlack,
     api: Arc<WebApi>,
     backend: &Backend,
 ) -> anyhow::Result<Acks> {
-    let team = TeamId::parse(slack::TEAM)?;
+    let team = TeamId::parse(week::TEAM)?;
     let synced = ItemKey::directory_sync(&team);
     eventually("the directory is not synced", async || Ok(backend.archive().get(&synced).await?.is_some()))
         .await?;
-    slack.play(&week.opening, 1).await?;
+    slack.play(opening, 1).await?;
     // Every channel must be known as public before an event reports that one has become private.
     stored(backend).await?;
-    let acks = slack.play(&week.rest, CONNECTIONS).await?;
+    let acks = slack.play(rest, CONNECTIONS).await?;
     stored(backend).await?;
 
     // The sync of a machine that was off for an hour.
@@ -272,11 +265,17 @@ async fn remove_earlier_demo(folder: &Path, clock: &SharedClock) -> anyhow::Resu
     if folder.join(DATABASE_FILE).exists() {
         let earlier = Backend::open_existing(&BackendArgs::embedded(folder), Arc::clone(clock)).await?;
         let teams = earlier.archive().query(&Query::partition(key::teams())).await?;
+        let is_in_use = earlier.database().map_or(Ok(false), |database| database.is_used_by_others())?;
         earlier.close().await;
-        let others = teams.items.iter().any(|team| team.key.timestamp != slack::TEAM);
+        let others = teams.items.iter().any(|team| team.key.timestamp != week::TEAM);
         ensure!(
             !others,
             "{} was made by the demo but holds another workspace by now: choose another folder with --data",
+            folder.display()
+        );
+        ensure!(
+            !is_in_use,
+            "{} is in use: end `annalist view` or `annalist up` there, or choose another folder with --data",
             folder.display()
         );
     }
@@ -315,6 +314,15 @@ mod tests {
         std::fs::write(folder.join(MARKER), "").unwrap();
         remove_earlier_demo_in(&folder).await.unwrap();
         assert!(!folder.exists());
+    }
+
+    #[tokio::test]
+    async fn a_demo_folder_in_use_is_left_alone() {
+        let fixture = crate::fixture::CliFixture::open().await;
+        let folder = fixture.data().data.data;
+        std::fs::write(folder.join(MARKER), "").unwrap();
+        let refused = remove_earlier_demo_in(&folder).await.unwrap_err().to_string();
+        assert!(refused.contains("is in use") && folder.join(MARKER).exists(), "{refused}");
     }
 
     #[tokio::test]

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::workspace::{self, DeliveryKind};
+use super::week::{DeliveryKind, DemoRequest};
 
 /// Slack waits this long for a response. <https://docs.slack.dev/apis/events-api/#retries>
 const SLACK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -42,13 +42,9 @@ pub(super) struct DemoPlayer {
 
 impl DemoPlayer {
     /// Sends the requests in order, over `connections` concurrent connections, and checks each response.
-    pub(super) async fn play(
-        &self,
-        requests: &[workspace::DemoRequest],
-        connections: usize,
-    ) -> anyhow::Result<Acks> {
+    pub(super) async fn play(&self, requests: &[DemoRequest], connections: usize) -> anyhow::Result<Acks> {
         let began = Instant::now();
-        let requests: Arc<[workspace::DemoRequest]> = requests.into();
+        let requests: Arc<[DemoRequest]> = requests.into();
         let next = Arc::new(AtomicUsize::new(0));
         let mut senders = JoinSet::new();
         for _ in 0..connections {
@@ -80,7 +76,7 @@ impl DemoPlayer {
     async fn send(
         &self,
         connection: &mut SendRequest<Full<Bytes>>,
-        request: &workspace::DemoRequest,
+        request: &DemoRequest,
     ) -> anyhow::Result<()> {
         let (secrets, expected) = if request.kind == DeliveryKind::Forged {
             (&self.forged, StatusCode::UNAUTHORIZED)

@@ -3,22 +3,22 @@
 use fake_slack::{FakeWorkspace, event};
 use ports::clock::SharedClock;
 use reader::range::ts_from_micros;
+use serde_json::json;
 
 use super::play::DemoPlayer;
-use super::slack::{self, BOT, TEAM};
-use super::workspace::{DeliveryKind, DemoRequest};
+use super::week::{BOT, DeliveryKind, DemoRequest, TEAM};
 
 /// The person who asks, and the channel.
 const ASKER: &str = "U0ANA";
 const CHANNEL: &str = "C0GENERAL";
 
-/// The question.
 pub(super) const QUESTION: &str = "search release";
 
 /// Posts the question in a message that mentions the app.
 pub(super) async fn ask(slack: &DemoPlayer, clock: &SharedClock) -> anyhow::Result<()> {
     let ts = ts_from_micros(clock.now().0 * 1_000);
-    let message = slack::message(ts.as_str(), ASKER, &format!("<@{BOT}> {QUESTION}"), None);
+    let text = format!("<@{BOT}> {QUESTION}");
+    let message = json!({ "type": "message", "user": ASKER, "text": text, "ts": ts.as_str(), "team": TEAM });
     let event = event::posted(CHANNEL, &message);
     let request =
         DemoRequest { kind: DeliveryKind::Event, body: event::envelope(TEAM, "EvQUESTION", &event) };

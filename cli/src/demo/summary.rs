@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::play::Acks;
 use super::tally::ArchiveCounts;
-use super::workspace::{DeliveryKind, DemoRequest, DirectorySnapshot, Highlights};
+use super::week::{DeliveryKind, DemoRequest, WeekHead};
 use crate::plain;
 
 /// Prints the numbers of requests by kind.
@@ -40,15 +40,10 @@ pub(super) fn print_requests(
 }
 
 /// Prints what the app read from the Web API before and after the week.
-pub(super) fn print_directory(
-    out: &mut dyn Write,
-    joined: usize,
-    before: &DirectorySnapshot,
-    after: &DirectorySnapshot,
-) -> io::Result<()> {
+pub(super) fn print_directory(out: &mut dyn Write, joined: usize, week: &WeekHead) -> io::Result<()> {
     writeln!(out, "\nRead from the made-up Slack's Web API, page by page, before the week and after it:\n")?;
-    row(out, before.channels.len(), "channels that were there before the app, by name")?;
-    row(out, after.people.len(), "people and their pictures")?;
+    row(out, week.before.channels.len(), "channels that were there before the app, by name")?;
+    row(out, week.after.people.len(), "people and their pictures")?;
     row(out, joined, "public channels joined, because Slack sends events only from channels the app is in")
 }
 
@@ -97,11 +92,11 @@ pub(super) fn print_commands(
     out: &mut dyn Write,
     program: &OsStr,
     data: &Path,
-    highlights: &Highlights,
+    week: &WeekHead,
 ) -> io::Result<()> {
     let program = quoted(&program.to_string_lossy());
     let data = quoted(&data.to_string_lossy());
-    let Highlights { thread_ts, edited_ts } = highlights;
+    let WeekHead { thread_ts, edited_ts, .. } = week;
     writeln!(out, "\nLook around:\n")?;
     for (description, command) in [
         ("all of it in a browser, until Ctrl-C", "view".to_owned()),

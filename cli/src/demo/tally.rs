@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use ::slack::ids::{FileId, TeamId, Ts};
 use ports::archive::{Archive, ArchiveError, Item, Query, key};
 use ports::files::{FileKey, Files};
 use reader::directory;
@@ -10,13 +9,13 @@ use rules::file::{image, row};
 use rules::view::{ChannelView, MessageView};
 use rules::{message, project};
 use serde_json::Value;
+use slack::ids::{FileId, TeamId, Ts};
 use workers::quarantine;
 
-use super::definitions::SHARES;
-use super::slack;
+use super::week::{SERVED, TEAM};
 
 /// Counts of everything that the demo plays.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub(super) struct ArchiveCounts {
     pub(super) channels: usize,
     /// Earlier names of channels.
@@ -111,8 +110,10 @@ impl ArchiveCounts {
 /// Whether the stored copy of a row's file equals the shared file.
 async fn is_whole(files: &dyn Files, team: &TeamId, row: &Item) -> anyhow::Result<bool> {
     let id = FileId::parse(&row.key.timestamp)?;
-    let shared = SHARES.iter().find(|(_, _, file)| file.id == id.as_str());
-    let Some(original) = shared.and_then(|(_, _, file)| slack::hosted_bytes(file)) else { return Ok(false) };
+    let folder = format!("/{TEAM}-{id}/");
+    let Some((_, _, original)) = SERVED.iter().find(|(path, _, _)| path.contains(&folder)) else {
+        return Ok(false);
+    };
     for share in row::shares(row) {
         let key = FileKey::shared(team, &share.channel, &share.ts, &id);
         if let Some(mut reader) = files.open(&key).await? {
@@ -120,7 +121,7 @@ async fn is_whole(files: &dyn Files, team: &TeamId, row: &Item) -> anyhow::Resul
             while let Some(chunk) = reader.next().await? {
                 bytes.extend_from_slice(&chunk);
             }
-            return Ok(bytes == original);
+            return Ok(bytes == *original);
         }
     }
     Ok(false)

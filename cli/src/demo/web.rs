@@ -11,12 +11,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
 use fake_slack::{FakeWorkspace, SlackState};
-use serde_json::{Value, json};
 
-use super::definitions::{ChannelStep, DemoFile, EMOJI, PEOPLE, SHARES};
-use super::messages::CHANNELS;
-use super::workspace::DirectorySnapshot;
-use super::{question, slack};
+use super::question;
+use super::week::{BOT, DirectorySnapshot, SERVED, TEAM, WeekHead};
 
 /// Slack may return fewer items than requested. Small pages show that the app reads all pages.
 const PAGE: usize = 4;
@@ -40,19 +37,13 @@ struct PlayedWorkspace {
 }
 
 impl DemoSlack {
-    /// Returns a Slack at `origin` that accepts one token and has these directories before and after the
-    /// week.
-    pub(super) fn new(
-        token: String,
-        origin: &str,
-        before: &DirectorySnapshot,
-        after: DirectorySnapshot,
-    ) -> Arc<Self> {
+    /// Returns a Slack at `origin` that accepts one token.
+    pub(super) fn new(token: String, origin: &str, week: &WeekHead) -> Arc<Self> {
         let mut state = SlackState::default();
         state.set_page_size(PAGE);
-        state.set_workspace(&token, workspace(origin, before, &after));
-        let played = Mutex::new(PlayedWorkspace { state, now_s: before.at_s });
-        Arc::new(Self { token, after, played })
+        state.set_workspace(&token, workspace(origin, week));
+        let played = Mutex::new(PlayedWorkspace { state, now_s: week.before.at_s });
+        Arc::new(Self { token, after: week.after.clone(), played })
     }
 
     /// Ends the week: from now on, Slack lists the later directory.
@@ -81,12 +72,7 @@ impl DemoSlack {
 
     /// Returns the router for the Web API, files and pictures.
     pub(super) fn router(self: Arc<Self>) -> Router {
-        Router::new()
-            .route("/api/{method}", any(method))
-            .route("/files-pri/{id}/{name}", get(file))
-            .route("/avatars/{name}", get(picture))
-            .route("/emoji/{name}", get(picture))
-            .with_state(self)
+        Router::new().route("/api/{method}", any(method)).fallback(get(served)).with_state(self)
     }
 
     fn is_authorized(&self, headers: &HeaderMap) -> bool {
@@ -99,34 +85,19 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Returns the workspace before the week. Every person and channel of the week can be looked up from the
-/// start, even those that are listed later. A channel can be looked up only by its last id, so its earlier
-/// ids are unknown.
-fn workspace(origin: &str, before: &DirectorySnapshot, after: &DirectorySnapshot) -> FakeWorkspace {
-    let unlisted = CHANNELS.iter().filter_map(|channel| {
-        let id = channel.ids().last()?;
-        // A channel that is deleted during the week can be looked up, but not joined.
-        let is_deleted = channel.steps.iter().any(|(_, step)| *step == ChannelStep::Deleted);
-        let name = channel.initial_name.unwrap_or_default();
-        Some(json!({ "id": id, "name": name, "is_member": true, "is_archived": is_deleted }))
-    });
-    let replaced_ids = CHANNELS.iter().flat_map(|channel| {
-        let last = channel.ids().last();
-        channel.ids().filter(move |id| Some(*id) != last)
-    });
+/// start, even those that are listed later.
+fn workspace(origin: &str, week: &WeekHead) -> FakeWorkspace {
     let mut workspace = FakeWorkspace {
         name: "Demo".to_owned(),
         url: origin.to_owned(),
-        bot_user: slack::BOT.to_owned(),
-        unlisted_channels: after.channels.iter().cloned().chain(unlisted).collect(),
-        unlisted_members: after.people.clone(),
-        files: SHARES
-            .iter()
-            .map(|(_, _, file)| (file.id.to_owned(), slack::file_info(file, origin)))
-            .collect(),
-        unknown: replaced_ids.map(str::to_owned).collect(),
-        ..FakeWorkspace::new(slack::TEAM)
+        bot_user: BOT.to_owned(),
+        unlisted_channels: week.unlisted_channels.clone(),
+        unlisted_members: week.after.people.clone(),
+        files: week.files.clone().into_iter().collect(),
+        unknown: week.unknown.iter().cloned().collect(),
+        ..FakeWorkspace::new(TEAM)
     };
-    set_directory(&mut workspace, before);
+    set_directory(&mut workspace, &week.before);
     workspace
 }
 
@@ -138,12 +109,7 @@ fn set_directory(workspace: &mut FakeWorkspace, directory: &DirectorySnapshot) {
         channel["is_member"] = is_member.into();
     }
     workspace.members = directory.people.clone();
-    workspace.emoji =
-        directory.emoji.iter().map(|(name, url)| (name.clone(), Value::from(url.as_str()))).collect();
-}
-
-fn shared_file(id: &str) -> Option<&'static DemoFile> {
-    SHARES.iter().map(|(_, _, file)| file).find(|file| file.id == id)
+    workspace.emoji = directory.emoji.clone().into_iter().collect();
 }
 
 async fn method(
@@ -171,32 +137,18 @@ fn parameters(form: &str) -> BTreeMap<String, String> {
     uri.and_then(|uri| Query::try_from_uri(&uri).ok()).map(|Query(parameters)| parameters).unwrap_or_default()
 }
 
-/// Serves a file to requests with the token, and the login page to all others, as Slack does.
-async fn file(
-    State(server): State<Arc<DemoSlack>>,
-    Path((id, _)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let prefix = format!("{}-", slack::TEAM);
-    let Some(file) = id.strip_prefix(&prefix).and_then(shared_file) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    match slack::hosted_bytes(file).filter(|_| server.is_authorized(&headers)) {
-        Some(bytes) => ([(CONTENT_TYPE, file.mimetype)], bytes).into_response(),
-        None => ([(CONTENT_TYPE, "text/html; charset=utf-8")], LOGIN_PAGE).into_response(),
-    }
-}
-
-/// Serves a public picture. Rejects requests with a token, which must not be sent here.
-async fn picture(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    if headers.contains_key(AUTHORIZATION) {
-        return StatusCode::BAD_REQUEST.into_response();
-    }
-    let avatars = PEOPLE.iter().map(|person| (person.name, person.avatar));
-    let mut pictures = avatars.chain(EMOJI);
-    match pictures.find(|(known, _)| name.strip_suffix(".png") == Some(*known)) {
-        Some((_, bytes)) => ([(CONTENT_TYPE, "image/png")], bytes).into_response(),
-        None => StatusCode::NOT_FOUND.into_response(),
+/// Serves a picture to everyone, except to requests with the token, which must not be sent there; and a file to
+/// requests with the token, and the login page to all others, as Slack does.
+async fn served(State(server): State<Arc<DemoSlack>>, uri: Uri, headers: HeaderMap) -> Response {
+    let found = SERVED.iter().find(|(path, _, _)| *path == uri.path());
+    match (uri.path().starts_with("/files-pri/"), found) {
+        (true, Some((_, kind, bytes))) if server.is_authorized(&headers) => {
+            ([(CONTENT_TYPE, *kind)], *bytes).into_response()
+        }
+        (true, _) => ([(CONTENT_TYPE, "text/html; charset=utf-8")], LOGIN_PAGE).into_response(),
+        (false, _) if headers.contains_key(AUTHORIZATION) => StatusCode::BAD_REQUEST.into_response(),
+        (false, Some((_, kind, bytes))) => ([(CONTENT_TYPE, *kind)], *bytes).into_response(),
+        (false, None) => StatusCode::NOT_FOUND.into_response(),
     }
 }
 

@@ -51,7 +51,7 @@ const NOUN: &str = "export";
 /// The formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// A zip as Slack exports a workspace: `annalist import` reads it, and what else reads exports of Slack
+    /// A zip in Slack's export format, for `annalist import` and other tools that read it
     Slack,
     /// A folder with one JSON object per line: messages, their earlier versions, channels, people, files
     Jsonl,
@@ -88,7 +88,7 @@ pub(crate) struct ExportArgs {
     /// Leave the bytes of files out
     #[arg(long)]
     no_files: bool,
-    /// With deleted messages, and what they said
+    /// Include deleted messages with their text
     #[arg(long)]
     include_deleted: bool,
     /// With the format slack: as this importer needs it, to move to another chat

@@ -43,7 +43,6 @@ pub(crate) struct ExportSource<'a> {
     pub(crate) with_deleted: bool,
 }
 
-/// An exported channel.
 pub(crate) struct ExportedChannel<'a> {
     /// The channel's rows, under all of its ids.
     pub(crate) joined: JoinedChannel<'a>,

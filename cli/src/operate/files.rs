@@ -39,7 +39,7 @@ pub(crate) enum FilesChange {
 /// `annalist files retry`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryArgs {
-    /// Only these files, whatever kept them from being fetched
+    /// Only these files, regardless of why the download failed
     #[arg(value_name = "FILE", conflicts_with = "all", value_parser = file_id)]
     files: Vec<FileId>,
     /// Also those that Slack hid or refused, and those that were too long

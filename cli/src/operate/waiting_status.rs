@@ -112,7 +112,6 @@ impl WaitingLine {
     }
 }
 
-/// Prints a line for each.
 pub(crate) fn print(waiting: &[WaitingLine], out: &mut dyn Write) -> io::Result<()> {
     for line in waiting {
         writeln!(out, "waiting      {}", line.text())?;

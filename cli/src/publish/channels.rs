@@ -23,7 +23,6 @@ pub(super) struct SiteChannel<'a> {
     pub(super) joined: JoinedChannel<'a>,
     /// The name of its folder, which stays when the channel is renamed.
     pub(super) folder: String,
-    /// Its name.
     pub(super) name: String,
     /// The folders that lead to it: those of its later names.
     pub(super) redirects: BTreeSet<String>,
@@ -40,7 +39,6 @@ pub(super) struct RefusedChannel {
     pub(super) reason: PublishRefusal,
 }
 
-/// The channels of a site.
 pub(super) struct SiteChannels<'a> {
     pub(super) teams: Vec<TeamId>,
     pub(super) published: Vec<SiteChannel<'a>>,

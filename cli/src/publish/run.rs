@@ -27,7 +27,6 @@ use super::state::{SiteState, UnitKind};
 use super::write::{SiteWriter, WriteCounts};
 use crate::read::people_of;
 
-/// A run.
 pub(super) struct PublishRun<'a> {
     pub(super) archive: &'a dyn Archive,
     pub(super) settings: SiteSettings,

@@ -17,7 +17,6 @@ use super::state::SiteUnit;
 use super::tags::UnitTags;
 use super::write::{DoneUnit, SiteFile};
 
-/// Entries of a feed.
 const FEED_ENTRIES: usize = 50;
 
 /// Addresses of a sitemap.

@@ -53,7 +53,6 @@ pub(super) struct SiteUnit {
     pub(super) month: String,
 }
 
-/// What a unit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnitKind {
     Month,

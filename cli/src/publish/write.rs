@@ -23,7 +23,6 @@ const WRITERS: usize = 8;
 /// Bytes of a hash that are kept.
 const HASH_BYTES: usize = 16;
 
-/// A file of the site.
 #[derive(Debug, Default)]
 pub(super) struct SiteFile {
     /// The path below the site's folder.

@@ -213,7 +213,7 @@ impl CoveragePrinter {
             lines.push((from, Some(to), "held", how(*held_by)));
         }
         for Hole { from, to, reason, state } in holes {
-            lines.push((from, to.as_ref(), state.as_str(), why(*reason)));
+            lines.push((from, to.as_ref(), state.as_str(), why(*reason, to.is_none())));
         }
         lines.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
         for (from, to, state, says) in lines {
@@ -249,9 +249,10 @@ fn how(held_by: CoverageSource) -> &'static str {
     }
 }
 
-fn why(reason: HoleReason) -> &'static str {
+fn why(reason: HoleReason, is_open: bool) -> &'static str {
     match reason {
         HoleReason::Gap(reason) => describe_reason(reason),
+        HoleReason::BeforeJoining if is_open => "before_joining: the app is not in the channel",
         HoleReason::BeforeJoining => "before_joining: the app was not in the channel yet",
         HoleReason::PlanLimit => "plan_limit: Slack's plan no longer shows it",
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 use reader::figures::wording::{
-    FigureChange, WEEKDAYS, author_and_channel, change, is_of_scope, nothing_posted, number_text,
+    FigureChange, WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text,
     report_notes, title,
 };
 use rules::figures::partners::CountByPerson;
@@ -25,9 +25,6 @@ const BAR: usize = 10;
 pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", heading(report))?;
     figures(report, out)?;
-    if report.figure(FigureName::Messages).value.map(Number::as_f64) == Some(0.0) {
-        writeln!(out, "\n{}", nothing_posted(report))?;
-    }
     if !matches!(report.scope, Scope::Channel(_)) {
         let rows = report.channels.iter().map(|row| TableRow {
             rank: row.rank,
@@ -68,7 +65,7 @@ pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<(
 fn heading(report: &FiguresReport) -> String {
     let (period, previous) = (report.period.in_words(), report.period.previous().in_words());
     let (title, _) = fitted(&title(report), COLUMNS);
-    format!("{title}\n{period}, compared with {previous}\n")
+    format!("{title}\n{period}, compared with {previous}\n{}\n", headline(report))
 }
 
 fn figures(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {

@@ -62,7 +62,7 @@ async fn serve(command: IngestCommand) -> anyhow::Result<()> {
     telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]
     if config::lambda::on_lambda() {
-        return as_function(command, secrets.ok_or(ConfigError::NoSigningSecret)?).await;
+        return as_function(command, secrets.ok_or(ConfigError::NoSigningSecretOnLambda)?).await;
     }
     #[cfg(feature = "socket")]
     let socket = socket_api(&command.slack)?.map(|api| SocketMode {

@@ -127,7 +127,6 @@ pub(super) enum Leaving {
     Failed(ConnectionFailure),
 }
 
-/// A connection that is ready.
 #[derive(Debug)]
 pub(super) struct ReadyConnection {
     id: u64,

@@ -8,7 +8,6 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use slack::envelope::text_or_none;
 
-/// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SocketFrame<'a> {
     /// The connection is ready.

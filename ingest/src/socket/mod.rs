@@ -62,7 +62,6 @@ pub struct SocketMode {
     pub api: SocketApi,
     /// The workspaces with a token: each learns when this process begins to receive events.
     pub web: Option<Arc<WebApi>>,
-    /// The number of connections.
     pub connections: NonZeroU8,
 }
 

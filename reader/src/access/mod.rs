@@ -32,20 +32,17 @@ pub struct Reader {
 pub enum Via {
     /// By nothing: everyone who reaches the listener is the operator.
     Open,
-    /// By the password.
     Password,
     /// By a header of a proxy.
     Header,
     /// By the session of a sign-in.
     Session,
-    /// By a token.
     Token,
 }
 
 /// What a reader sees of the archive.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sight {
-    /// Everything.
     Everything,
     /// Everything but these channels.
     Without(Arc<HiddenChannels>),
@@ -56,7 +53,6 @@ pub enum Sight {
 pub struct HiddenChannels(BTreeMap<TeamId, BTreeSet<ChannelId>>);
 
 impl HiddenChannels {
-    /// Whether this channel is hidden.
     pub fn contains(&self, team: &TeamId, channel: &ChannelId) -> bool {
         self.0.get(team).is_some_and(|channels| channels.contains(channel))
     }

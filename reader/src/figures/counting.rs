@@ -36,7 +36,6 @@ impl People {
         self.0.extend(rows.into_iter().filter_map(read));
     }
 
-    /// A person.
     pub fn get(&self, id: &str) -> Option<&PersonFacts> {
         self.0.get(id)
     }
@@ -61,7 +60,6 @@ impl People {
 
 /// The counts of a channel in a period.
 pub(super) struct CountedChannel {
-    /// The channel.
     pub(super) channel: ChannelId,
     /// The figures of its days, by the number of days since 1970.
     pub(super) days: BTreeMap<i64, DayFigures>,

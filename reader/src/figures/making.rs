@@ -28,11 +28,9 @@ const CHANNELS_AT_ONCE: usize = 64;
 
 /// The requested scope of a report.
 pub enum ReportScope<'a> {
-    /// A workspace.
     Team,
     /// A channel, with all its locations.
     Channel(JoinedChannel<'a>),
-    /// A person.
     User(UserId),
 }
 
@@ -51,7 +49,6 @@ pub struct ReportSources<'a> {
 
 /// A report, with the messages whose replies may change it later.
 pub struct MadeReport {
-    /// The report.
     pub report: FiguresReport,
     pub(super) candidates: ReplyCandidates,
 }

@@ -27,12 +27,7 @@ pub enum PeriodError {
     NoWeek,
     /// The year does not have this week.
     #[error("there is no week {week} in {year}: a year has 52 or 53")]
-    UnknownWeek {
-        /// The year.
-        year: i16,
-        /// The week.
-        week: i8,
-    },
+    UnknownWeek { year: i16, week: i8 },
     /// The period ends before it begins, or has no length.
     #[error(
         "the period ends before it begins, or has no length: --to is exclusive, so a day ends with the next one"
@@ -98,6 +93,44 @@ impl Period {
         Self { from: self.from - (self.to - self.from), to: self.from }
     }
 
+    /// Returns the period of the same length that begins where this one ends.
+    pub fn next(&self) -> Self {
+        Self { from: self.to, to: self.to + (self.to - self.from) }
+    }
+
+    /// The name of the week, such as `2026-W46`; `None` if the period is no week from Monday to Monday.
+    pub fn week_name(&self) -> Option<String> {
+        let first = self.days()?.0.iso_week_date();
+        let is_week = first.weekday() == Weekday::Monday && self.to - self.from == 7 * DAY_MICROS;
+        is_week.then(|| format!("{:04}-W{:02}", first.year(), first.week()))
+    }
+
+    /// The first and the last day of the period, if it consists of whole days.
+    fn days(&self) -> Option<(Date, Date)> {
+        let day =
+            |micros: i64| Some(Timestamp::from_microsecond(micros).ok()?.to_zoned(TimeZone::UTC).date());
+        Some((day(self.from)?, day(self.to - 1)?)).filter(|_| self.has_whole_days())
+    }
+
+    /// The period for people, such as `9–15 November 2026 (week 46)`.
+    pub fn in_words(&self) -> String {
+        let Some((first, last)) = self.days() else { return self.bounds().join(" to ") };
+        let end = last.strftime("%-d %B %Y");
+        let days = if first == last {
+            end.to_string()
+        } else if (first.year(), first.month()) == (last.year(), last.month()) {
+            format!("{}–{end}", first.day())
+        } else if first.year() == last.year() {
+            format!("{} – {end}", first.strftime("%-d %B"))
+        } else {
+            format!("{} – {end}", first.strftime("%-d %B %Y"))
+        };
+        match self.week_name() {
+            Some(_) => format!("{days} (week {})", first.iso_week_date().week()),
+            None => days,
+        }
+    }
+
     /// Whether this period, and therefore the previous one, consists of whole days in UTC.
     pub(super) fn has_whole_days(&self) -> bool {
         self.from % DAY_MICROS == 0 && self.to % DAY_MICROS == 0
@@ -138,28 +171,6 @@ impl Period {
         [self.from, self.to].map(|micros| if is_whole { day_of(micros) } else { moment(micros) })
     }
 
-    /// The period for people, with its last day: `9–15 November 2026 (week 46)`.
-    pub fn in_words(&self) -> String {
-        if !self.has_whole_days() {
-            let [from, to] = self.bounds();
-            return format!("{from} to {to}");
-        }
-        let (first, last) = (date_of(self.from), date_of(self.to - 1));
-        let week = first.iso_week_date();
-        let is_week = self.to - self.from == 7 * DAY_MICROS && week.weekday() == Weekday::Monday;
-        let end = last.strftime("%-d %B %Y");
-        let days = if first == last {
-            end.to_string()
-        } else if first.year() != last.year() {
-            format!("{} – {end}", first.strftime("%-d %B %Y"))
-        } else if first.month() != last.month() {
-            format!("{} – {end}", first.strftime("%-d %B"))
-        } else {
-            format!("{}–{end}", first.day())
-        };
-        if is_week { format!("{days} (week {})", week.week()) } else { days }
-    }
-
     /// Returns the days, in UTC, that overlap both an interval and this period.
     pub(super) fn days_touched(&self, from: i64, to: i64) -> impl Iterator<Item = String> {
         let (from, to) = (from.max(self.from), to.min(self.to));
@@ -168,13 +179,9 @@ impl Period {
     }
 }
 
-fn date_of(micros: i64) -> Date {
-    let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
-    moment.to_zoned(TimeZone::UTC).date()
-}
-
 fn day_of(micros: i64) -> String {
-    date_of(micros).to_string()
+    let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
+    moment.to_zoned(TimeZone::UTC).date().to_string()
 }
 
 fn moment(micros: i64) -> String {
@@ -184,21 +191,6 @@ fn moment(micros: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn people_read_the_last_day_of_a_period_and_its_week() {
-        for (from, to, expected) in [
-            ("2026-11-09", "2026-11-16", "9–15 November 2026 (week 46)"),
-            ("2026-09-28", "2026-10-05", "28 September – 4 October 2026 (week 40)"),
-            ("2026-12-28", "2027-01-04", "28 December 2026 – 3 January 2027 (week 53)"),
-            ("2026-11-10", "2026-11-17", "10–16 November 2026"),
-            ("2026-10-01", "2026-11-01", "1–31 October 2026"),
-            ("2026-11-09", "2026-11-10", "9 November 2026"),
-            ("2026-11-09T09:30:00Z", "2026-11-10", "2026-11-09T09:30:00Z to 2026-11-10T00:00:00Z"),
-        ] {
-            assert_eq!(Period::parse_bounds(from, to).unwrap().in_words(), expected);
-        }
-    }
 
     #[test]
     fn a_week_is_from_monday_to_monday_and_is_compared_with_the_one_before() {
@@ -250,5 +242,26 @@ mod tests {
         assert_eq!(touched(day(1) - 1, day(2) + 1), ["2026-11-09", "2026-11-10", "2026-11-11"]);
         assert_eq!(touched(day(7), day(9)), [""; 0]);
         assert_eq!(touched(day(3), day(3)), [""; 0]);
+    }
+
+    #[test]
+    fn a_period_in_words_names_its_days_and_its_week() {
+        let day = |text: &str| text.parse::<Date>().unwrap().to_zoned(TimeZone::UTC).unwrap().timestamp();
+        let period = |from: &str, to: &str| {
+            Period::from_micros(day(from).as_microsecond(), day(to).as_microsecond()).unwrap()
+        };
+        for (from, to, words, week) in [
+            ("2026-11-09", "2026-11-16", "9–15 November 2026 (week 46)", Some("2026-W46")),
+            ("2026-11-30", "2026-12-07", "30 November – 6 December 2026 (week 49)", Some("2026-W49")),
+            ("2026-12-28", "2027-01-04", "28 December 2026 – 3 January 2027 (week 53)", Some("2026-W53")),
+            ("2026-11-10", "2026-11-17", "10–16 November 2026", None),
+            ("2026-11-10", "2026-11-11", "10 November 2026", None),
+        ] {
+            let period = period(from, to);
+            assert_eq!((period.in_words().as_str(), period.week_name().as_deref()), (words, week));
+            assert_eq!(period.next().previous(), period);
+        }
+        let hours = Period::from_micros(3_600_000_000, 7_200_000_000).unwrap();
+        assert_eq!(hours.in_words(), "1970-01-01T01:00:00Z to 1970-01-01T02:00:00Z");
     }
 }

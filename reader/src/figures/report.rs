@@ -1,5 +1,6 @@
 //! A report: the figures of a period and of the previous period, as one value.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use rules::figures::partners::{CountByPerson, Partners};
@@ -10,11 +11,8 @@ use super::period::Period;
 /// What a report is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// A workspace.
     Team,
-    /// A channel.
     Channel(ChannelId),
-    /// A person.
     User(UserId),
 }
 
@@ -44,9 +42,7 @@ pub enum FigureName {
     ActiveUsers,
     /// People who posted.
     Posters,
-    /// Their messages.
     Messages,
-    /// The words in them.
     Words,
     /// The median number of messages per poster.
     MedianMessages,
@@ -146,7 +142,6 @@ impl FigureName {
 /// A number. Counts are exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// A count.
     Count(u64),
     /// A median or a share.
     Real(f64),
@@ -191,17 +186,18 @@ impl Figure {
 }
 
 /// A row of the table of channels.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankedChannel {
     /// The rank, starting at 1.
     pub rank: usize,
-    /// The channel.
+    #[serde(rename = "channel_id")]
     pub channel: ChannelId,
     /// The channel's name.
     pub name: Option<String>,
     /// Messages of people in the channel.
     pub messages: u64,
     /// Messages of people in the previous period.
+    #[serde(rename = "previous_messages")]
     pub previous: u64,
     /// Words in the messages.
     pub words: u64,
@@ -214,19 +210,20 @@ pub struct RankedChannel {
 }
 
 /// A row of the table of people.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PersonRow {
     /// The rank, starting at 1.
     pub rank: usize,
     /// The person's id.
+    #[serde(rename = "user_id")]
     pub user: String,
     /// The person's name.
     pub name: Option<String>,
     /// The kind of author.
-    pub kind: &'static str,
-    /// Their messages.
+    pub kind: String,
     pub messages: u64,
     /// Their messages in the previous period.
+    #[serde(rename = "previous_messages")]
     pub previous: u64,
     /// Words in their messages.
     pub words: u64,
@@ -247,32 +244,36 @@ pub struct PersonRow {
 }
 
 /// The activity of the people in one time zone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneRow {
     /// The zone, or `unknown`.
+    #[serde(rename = "tz")]
     pub zone: String,
     /// Number of people who posted.
     pub people: u64,
-    /// Their messages.
     pub messages: u64,
-    /// Their words.
     pub words: u64,
 }
 
 /// A message with the most reactions or replies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TopMessage {
     /// The message's channel.
+    #[serde(rename = "channel_id")]
     pub channel: ChannelId,
     /// The channel's name.
+    #[serde(rename = "channel")]
     pub channel_name: Option<String>,
     /// When it was posted.
     pub ts: Ts,
     /// The author's id.
+    #[serde(rename = "user_id")]
     pub user: Option<String>,
     /// The author's name.
+    #[serde(rename = "user")]
     pub user_name: Option<String>,
     /// Number of reactions or replies.
+    #[serde(alias = "reactions", alias = "replies")]
     pub count: u64,
     /// The link to the message in Slack.
     pub permalink: String,
@@ -281,19 +282,15 @@ pub struct TopMessage {
 /// The figures of a period.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FiguresReport {
-    /// The workspace.
     pub team: TeamId,
     /// The workspace's name.
     pub team_name: Option<String>,
-    /// The scope.
     pub scope: Scope,
     /// The name of the channel or person; `None` for a workspace.
     pub scope_name: Option<String>,
-    /// The period.
     pub period: Period,
     /// A hash that changes if the report's content changes.
     pub basis: String,
-    /// The figures.
     pub figures: BTreeMap<FigureName, Figure>,
     /// Channels in which people posted, most messages first.
     pub channels: Vec<RankedChannel>,

@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
-use rules::figures::person::AuthorKind;
 use rules::figures::stored_report::{KeptReport, ReportHead};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId};
 
 use super::inputs::ReplyCandidates;
 use super::making::{MadeReport, ReportScope, ReportSources};
 use super::period::Period;
-use super::report::{
-    Figure, FigureName, FiguresReport, Number, PersonRow, RankedChannel, Scope, TopMessage, ZoneRow,
-};
+use super::report::{Figure, FigureName, FiguresReport, Number, Scope};
 use super::rollups::Rollups;
 use crate::find;
 use crate::joined::ChannelOfTeam;
@@ -65,9 +64,7 @@ impl MadeReport {
 /// A stored report in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedReport {
-    /// The workspace.
     pub team: TeamId,
-    /// The id of the report.
     pub report_id: String,
     /// The head row, which describes the report's inputs.
     pub head: ReportHead,
@@ -133,12 +130,6 @@ fn from_json(stored: &Value) -> Option<FiguresReport> {
         let number = |which: &str| number(name, figure.get(which)?);
         (name, Figure { value: number("value"), previous: number("previous") })
     });
-    let mut hours = [[0; 24]; 7];
-    for (day, stored) in hours.iter_mut().zip(stored["weekday_hours"].as_array()?) {
-        for (hour, stored) in day.iter_mut().zip(stored.as_array()?) {
-            *hour = stored.as_u64()?;
-        }
-    }
     Some(FiguresReport {
         team: TeamId::parse(stored["team_id"].as_str()?).ok()?,
         team_name: text(stored, "team_name"),
@@ -147,16 +138,16 @@ fn from_json(stored: &Value) -> Option<FiguresReport> {
         period: Period::parse_bounds(stored["from"].as_str()?, stored["to"].as_str()?)?,
         basis: text(stored, "basis")?,
         figures: figures.collect(),
-        channels: rows(stored, "channels", channel_row)?,
-        users: rows(stored, "users", person_row)?,
-        hours,
-        timezones: rows(stored, "timezones", zone_row)?,
-        emoji: rows(stored, "emoji", |row| Some((text(row, "name")?, count(row, "count")?)))?,
-        most_reacted: rows(stored, "most_reacted", |row| top_message(row, "reactions"))?,
-        most_replied: rows(stored, "most_replied", |row| top_message(row, "replies"))?,
+        channels: rows(stored, "channels")?,
+        users: rows(stored, "users")?,
+        hours: serde_json::from_value(stored["weekday_hours"].clone()).ok()?,
+        timezones: rows(stored, "timezones")?,
+        emoji: rows::<StoredEmoji>(stored, "emoji")?.into_iter().map(|row| (row.name, row.count)).collect(),
+        most_reacted: rows(stored, "most_reacted")?,
+        most_replied: rows(stored, "most_replied")?,
         partners: None,
         names: BTreeMap::new(),
-        incomplete_days: rows(stored, "incomplete_days", |day| day.as_str().map(str::to_owned))?,
+        incomplete_days: rows(stored, "incomplete_days")?,
         is_over: stored["is_over"].as_bool()?,
     })
 }
@@ -166,69 +157,16 @@ fn number(name: FigureName, value: &Value) -> Option<Number> {
     if name.is_count() { value.as_u64().map(Number::Count) } else { value.as_f64().map(Number::Real) }
 }
 
-fn rows<T>(stored: &Value, name: &str, read: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
-    stored[name].as_array()?.iter().map(read).collect()
+fn rows<T: DeserializeOwned>(stored: &Value, name: &str) -> Option<Vec<T>> {
+    serde_json::from_value(stored[name].clone()).ok()
 }
 
-fn text(row: &Value, name: &str) -> Option<String> {
-    row[name].as_str().map(str::to_owned)
+fn text(stored: &Value, name: &str) -> Option<String> {
+    stored[name].as_str().map(str::to_owned)
 }
 
-fn count(row: &Value, name: &str) -> Option<u64> {
-    row[name].as_u64()
-}
-
-fn rank(row: &Value) -> Option<usize> {
-    usize::try_from(count(row, "rank")?).ok()
-}
-
-fn channel_row(row: &Value) -> Option<RankedChannel> {
-    Some(RankedChannel {
-        rank: rank(row)?,
-        channel: ChannelId::parse(row["channel_id"].as_str()?).ok()?,
-        name: text(row, "name"),
-        messages: count(row, "messages")?,
-        previous: count(row, "previous_messages")?,
-        words: count(row, "words")?,
-        posters: count(row, "posters")?,
-        share: row["share"].as_f64()?,
-        cumulative_share: row["cumulative_share"].as_f64()?,
-    })
-}
-
-fn person_row(row: &Value) -> Option<PersonRow> {
-    let kind = row["kind"].as_str()?;
-    Some(PersonRow {
-        rank: rank(row)?,
-        user: text(row, "user_id")?,
-        name: text(row, "name"),
-        kind: AuthorKind::ALL.into_iter().map(AuthorKind::as_str).find(|known| *known == kind)?,
-        messages: count(row, "messages")?,
-        previous: count(row, "previous_messages")?,
-        words: count(row, "words")?,
-        replies: count(row, "replies")?,
-        reactions_received: count(row, "reactions_received")?,
-        reactions_given: count(row, "reactions_given")?,
-        mentions_received: count(row, "mentions_received")?,
-        replies_received: count(row, "replies_received")?,
-        share: row["share"].as_f64()?,
-        cumulative_share: row["cumulative_share"].as_f64()?,
-    })
-}
-
-fn zone_row(row: &Value) -> Option<ZoneRow> {
-    let (people, messages, words) = (count(row, "people")?, count(row, "messages")?, count(row, "words")?);
-    Some(ZoneRow { zone: text(row, "tz")?, people, messages, words })
-}
-
-fn top_message(row: &Value, counted: &str) -> Option<TopMessage> {
-    Some(TopMessage {
-        channel: ChannelId::parse(row["channel_id"].as_str()?).ok()?,
-        channel_name: text(row, "channel"),
-        ts: Ts::parse(row["ts"].as_str()?).ok()?,
-        user: text(row, "user_id"),
-        user_name: text(row, "user"),
-        count: count(row, counted)?,
-        permalink: text(row, "permalink")?,
-    })
+#[derive(Deserialize)]
+struct StoredEmoji {
+    name: String,
+    count: u64,
 }

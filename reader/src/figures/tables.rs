@@ -78,7 +78,12 @@ impl ReportInputs {
                 rank: index + 1 + ahead,
                 user: id.to_owned(),
                 name: self.person_name(id),
-                kind: self.people.get(id).map_or(AuthorKind::Stranger, |person| person.kind).as_str(),
+                kind: self
+                    .people
+                    .get(id)
+                    .map_or(AuthorKind::Stranger, |person| person.kind)
+                    .as_str()
+                    .to_owned(),
                 messages: person.messages,
                 previous: before.people.get(id).map_or(0, |person| person.messages),
                 words: person.words,

@@ -1,7 +1,9 @@
 //! Figures in words, for people.
 
+use std::cmp::Reverse;
+
 use super::report::{Figure, FigureName, FiguresReport, Number, Scope, TopMessage};
-use crate::numbers::grouped;
+use crate::numbers::{counted, grouped};
 use crate::plain;
 
 /// Maximum number of characters of a name in a line.
@@ -9,6 +11,9 @@ const NAME: usize = 24;
 
 /// The abbreviated days of the week.
 pub const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+const WEEKDAYS_IN_FULL: [&str; 7] =
+    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 /// Returns the title of a report.
 pub fn title(report: &FiguresReport) -> String {
@@ -19,6 +24,39 @@ pub fn title(report: &FiguresReport) -> String {
         Scope::Channel(channel) => format!("#{}", plain::excerpt(name.unwrap_or(channel.as_str()), 60)),
         Scope::User(user) => plain::excerpt(name.unwrap_or(user.as_str()), 60),
     }
+}
+
+/// Returns the report in a sentence, such as `311 messages of 42 people in 9 channels, 12 % more than before; most of
+/// them on Sunday.`
+pub fn headline(report: &FiguresReport) -> String {
+    let count = |name: FigureName| report.figure(name).value.map_or(0, |number| number.as_f64() as u64);
+    let messages = count(FigureName::Messages);
+    if messages == 0 {
+        return match report.scope {
+            Scope::Team | Scope::Channel(_) => "There are no messages in this period.".to_owned(),
+            Scope::User(_) => format!("{} wrote nothing in this period.", title(report)),
+        };
+    }
+    let mut sentence = counted(messages, "message", "messages");
+    if !matches!(report.scope, Scope::User(_)) {
+        sentence += &format!(" of {}", counted(count(FigureName::Posters), "person", "people"));
+    }
+    if !matches!(report.scope, Scope::Channel(_)) {
+        sentence += &format!(" in {}", counted(count(FigureName::ChannelsUsed), "channel", "channels"));
+    }
+    let percent = report.figure(FigureName::Messages).percent().map(f64::round);
+    match percent {
+        Some(percent) if percent > 0.0 => sentence += &format!(", {percent:.0} % more than before"),
+        Some(percent) if percent < 0.0 => sentence += &format!(", {:.0} % less than before", -percent),
+        Some(_) => sentence += ", as many as before",
+        None => {}
+    }
+    let busiest =
+        report.by_weekday().into_iter().enumerate().max_by_key(|(day, count)| (*count, Reverse(*day)));
+    if let Some((day, _)) = busiest.filter(|(_, count)| *count > 0) {
+        sentence += &format!("; most of them on {}", WEEKDAYS_IN_FULL[day]);
+    }
+    sentence + "."
 }
 
 /// How a figure changed, for people.
@@ -101,15 +139,6 @@ pub fn is_of_scope(report: &FiguresReport, name: FigureName) -> bool {
         | FigureName::Replies
         | FigureName::Threads
         | FigureName::BotMessages => true,
-    }
-}
-
-/// The sentence for a report without a message.
-pub fn nothing_posted(report: &FiguresReport) -> String {
-    match report.scope {
-        Scope::Team => "No person posted a message in this period.".to_owned(),
-        Scope::Channel(_) => format!("No person posted a message in {} in this period.", title(report)),
-        Scope::User(_) => format!("{} wrote nothing in this period.", title(report)),
     }
 }
 

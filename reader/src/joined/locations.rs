@@ -17,7 +17,6 @@ const MAX_LOCATIONS: usize = 32;
 /// A location of a channel: a workspace, and the channel's id there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChannelOfTeam {
-    /// The workspace.
     pub team: TeamId,
     /// The id that the channel has or had in the workspace.
     pub channel: ChannelId,
@@ -29,7 +28,6 @@ impl ChannelOfTeam {
         key::messages(&self.team, &self.channel)
     }
 
-    /// The key of a message.
     pub fn message(&self, ts: &Ts) -> ItemKey {
         ItemKey::message(&self.team, &self.channel, ts)
     }

@@ -10,7 +10,7 @@ use super::query::{HasWhat, IsWhat};
 use super::units::{self, SearchUnit};
 use crate::names::DisplayNames;
 use crate::plain;
-use crate::text::spans::{LineKind, TextSpan};
+use crate::text::spans::{LineKind, TextLine, TextSpan};
 use crate::text::{self, MessageText, flat, markdown};
 
 /// The zone of the dates in searchable texts: the same message has the same words for everybody.
@@ -19,6 +19,9 @@ pub const SEARCHED_ZONE: TimeZone = TimeZone::UTC;
 /// Number of searchable characters of a file's name or title.
 const MAX_FILE_NAME_CHARS: usize = 255;
 
+/// Number of compared bytes of a name in a message: as many as Slack allows in a name.
+const MAX_NAME_WORD_BYTES: usize = 80;
+
 /// The searchable parts of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchDocument {
@@ -26,7 +29,6 @@ pub struct SearchDocument {
     pub text: String,
     /// The lines of its notification with a word that the text lacks.
     pub notification: String,
-    /// Its facets.
     pub facets: BTreeSet<Facet>,
 }
 
@@ -38,6 +40,18 @@ impl Facet {
     /// The message was written by this person.
     pub fn author(user: &str) -> Self {
         Self(format!("u{}", word(user)))
+    }
+
+    /// The author has this name in the message itself, because an app chose it or because there is no other.
+    /// `None` for a name without words.
+    pub fn author_name(name: &[SearchUnit]) -> Option<Self> {
+        name_word('n', name)
+    }
+
+    /// The message has this label for a person, user group or channel that it mentions. `None` for a label
+    /// without words.
+    pub fn mention_label(label: &[SearchUnit]) -> Option<Self> {
+        name_word('l', label)
     }
 
     /// The message mentions this person, user group or channel.
@@ -87,6 +101,13 @@ fn word(id: &str) -> String {
     id.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).take(32).collect()
 }
 
+/// Joins the words of a name to one, after a letter for what it names. Spaces and signs are not compared.
+fn name_word(letter: char, name: &[SearchUnit]) -> Option<Facet> {
+    let mut word: String = name.iter().map(|unit| unit.text.as_str()).collect();
+    word.truncate(word.floor_char_boundary(MAX_NAME_WORD_BYTES));
+    (!word.is_empty()).then(|| Facet(format!("{letter}{word}")))
+}
+
 impl SearchDocument {
     /// All searchable text.
     pub fn searched_text(&self) -> String {
@@ -105,16 +126,28 @@ pub fn search_document(
     content: &MessageText,
     names: &DisplayNames<'_>,
 ) -> SearchDocument {
-    let mut lines: Vec<String> = content.lines.iter().map(|line| flat::line(line, names)).collect();
+    let lines = lines(message, content, |line| flat::line(line, names));
+    let notification = content.notification.iter().map(|line| flat::line(line, names)).collect();
+    let notification = with_other_words(notification, &lines).join("\n");
+    SearchDocument { text: lines.join("\n"), notification, facets: facets(message, content) }
+}
+
+/// Returns the document's text without the signs of styles and quotations, for snippets: there, a sign beside a marked word
+/// would look like another mark.
+pub fn text_without_signs(message: &MessageView, content: &MessageText, names: &DisplayNames<'_>) -> String {
+    lines(message, content, |line| flat::line_without_signs(line, names)).join("\n")
+}
+
+/// The lines of a message, and the names of its files.
+fn lines(message: &MessageView, content: &MessageText, shown: impl Fn(&TextLine) -> String) -> Vec<String> {
+    let mut lines: Vec<String> = content.lines.iter().map(shown).collect();
     for file in message.files() {
         let named = |name: &str| Some(plain::excerpt(file[name].as_str()?, MAX_FILE_NAME_CHARS));
         let (name, title) = (named("name"), named("title"));
         lines.extend(title.filter(|title| Some(title) != name.as_ref()));
         lines.extend(name);
     }
-    let notification = content.notification.iter().map(|line| flat::line(line, names)).collect();
-    let notification = with_other_words(notification, &lines).join("\n");
-    SearchDocument { text: lines.join("\n"), notification, facets: facets(message, content) }
+    lines
 }
 
 /// Returns the lines that have a word that others lack. Most are equal to one of the others.
@@ -150,12 +183,18 @@ fn facets(message: &MessageView, content: &MessageText) -> BTreeSet<Facet> {
     ];
     let mut facets: BTreeSet<Facet> =
         flags.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
-    facets.extend(content.author.id().map(Facet::author));
+    let author = &content.author;
+    facets.extend(author.id().map(Facet::author));
+    let name = author.name.as_deref().filter(|_| author.is_named_by_app || author.user.is_none());
+    facets.extend(name.and_then(|name| Facet::author_name(&units::split_into_units(name))));
     for span in content.all_spans() {
-        if let TextSpan::User { id, .. } | TextSpan::Channel { id, .. } | TextSpan::UserGroup { id, .. } =
-            span
+        if let TextSpan::User { id, label }
+        | TextSpan::Channel { id, label }
+        | TextSpan::UserGroup { id, label } = span
         {
             facets.extend([Facet::mention(id), Facet::mentions()]);
+            let label = label.as_deref().map(units::split_into_units);
+            facets.extend(label.and_then(|label| Facet::mention_label(&label)));
         }
     }
     facets
@@ -233,6 +272,7 @@ mod tests {
                 "hasreaction",
                 "isedited",
                 "isthread",
+                "lops",
                 "mc3",
                 "mentions",
                 "mu2",
@@ -241,9 +281,10 @@ mod tests {
         );
         let (words, facets) = indexed_words(&json!({
             "ts": "1.000000", "deleted": true, "bot_id": "B1", "subtype": "bot_message", "text": "会議室 は AWS障害",
+            "username": "Deploy-Bot 会議 🤖",
         }));
         assert_eq!(words, "会議 議室 室 は aws 障害 害");
-        assert_eq!(facets, ["isbot", "isdeleted", "ub1"]);
+        assert_eq!(facets, ["isbot", "isdeleted", "ndeploybot会議🤖", "ub1"]);
     }
 
     #[test]

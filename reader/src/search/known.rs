@@ -9,7 +9,7 @@ use rules::user_group::UserGroup;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::document::Facet;
-use super::query::{SearchCondition, SearchTerm};
+use super::query::{SearchCondition, SearchQuery, SearchTerm};
 use super::units::{self, SearchUnit};
 use crate::directory;
 use crate::find::{self, Closest};
@@ -147,31 +147,30 @@ impl KnownNames {
         if found.is_empty() { Err(close.names()) } else { Ok(found) }
     }
 
-    /// Returns the name of a person that begins with an unknown one and continues with the words after it, and
+    /// Returns the name of an author that begins with an unknown one and continues with the words after it, and
     /// the number of these terms.
     pub(super) fn longer_name<'t>(
         &self,
+        in_messages: &BTreeSet<Facet>,
         called: &str,
         following: impl Iterator<Item = &'t SearchTerm>,
     ) -> Option<(String, usize)> {
-        if find::looks_like_an_id(called) || self.people_called(called).is_ok() {
+        let is_in_messages =
+            |name: &[SearchUnit]| Facet::author_name(name).is_some_and(|name| in_messages.contains(&name));
+        let mut names = requested_names(called, following);
+        let first = names.next()?;
+        if find::looks_like_an_id(called) || self.people_called(called).is_ok() || is_in_messages(&first) {
             return None;
         }
-        let mut requested = units::split_into_units(called.strip_prefix('@').unwrap_or(called));
-        for (number, term) in following.take(MAX_NAME_TERMS).enumerate() {
-            let SearchCondition::Text(text) = &term.condition else { return None };
-            if term.is_negated || text.is_prefix {
-                return None;
-            }
-            requested.extend_from_slice(&text.units);
-            let is_requested = |name: &&KnownName| {
-                name.units.iter().map(|unit| &unit.text).eq(requested.iter().map(|unit| &unit.text))
-            };
-            if let Some(name) = self.people.people.iter().flat_map(|(_, names)| names).find(is_requested) {
-                return Some((name.lowercase.clone(), number + 1));
-            }
-        }
-        None
+        names.enumerate().find_map(|(number, requested)| {
+            let texts = || requested.iter().map(|unit| unit.text.as_str());
+            let is_requested =
+                |name: &&KnownName| name.units.iter().map(|unit| unit.text.as_str()).eq(texts());
+            let known = self.people.people.iter().flat_map(|(_, names)| names).find(is_requested);
+            let name = known.map(|name| name.lowercase.clone());
+            let in_messages = || is_in_messages(&requested).then(|| texts().collect::<Vec<_>>().join(" "));
+            Some((name.or_else(in_messages)?, number + 1))
+        })
     }
 
     /// Returns the ids of the people, user groups and channels that a mention with this name or id refers to.
@@ -227,6 +226,46 @@ impl KnownNames {
         }
         (mentions_of(&for_all_units), for_each_unit.iter().map(mentions_of).collect())
     }
+}
+
+/// Returns the facets of the names that a query may call authors and mentions by. The caller looks up which of
+/// them messages have: such a name need not be known otherwise.
+pub fn names_in_messages(query: &SearchQuery) -> BTreeSet<Facet> {
+    let mut facets = BTreeSet::new();
+    for (number, term) in query.terms.iter().enumerate() {
+        match &term.condition {
+            SearchCondition::From(called) => facets.extend(
+                requested_names(called, query.terms[number + 1..].iter())
+                    .filter_map(|name| Facet::author_name(&name)),
+            ),
+            SearchCondition::Mentions(called) => {
+                facets.extend(Facet::mention_label(&units::split_into_units(called)))
+            }
+            SearchCondition::Text(_)
+            | SearchCondition::In(_)
+            | SearchCondition::Days(_)
+            | SearchCondition::Has(_)
+            | SearchCondition::Is(_) => {}
+        }
+    }
+    facets
+}
+
+/// Returns the names that `from:` and the words after it may be: the first word, then one word more each.
+fn requested_names<'t>(
+    called: &str,
+    following: impl Iterator<Item = &'t SearchTerm>,
+) -> impl Iterator<Item = Vec<SearchUnit>> {
+    let first = units::split_into_units(called);
+    let following = following.map_while(|term| {
+        let SearchCondition::Text(text) = &term.condition else { return None };
+        (!term.is_negated && !text.is_prefix).then_some(&text.units)
+    });
+    let longer = following.take(MAX_NAME_TERMS).scan(first.clone(), |name, word| {
+        name.extend_from_slice(word);
+        Some(name.clone())
+    });
+    std::iter::once(first).chain(longer)
 }
 
 /// Returns mentions of these people and channels, or the facet of any mention if there are more than

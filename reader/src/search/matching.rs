@@ -54,10 +54,8 @@ fn contains(text: &[SearchUnit], requested: &TextCondition) -> bool {
     units::positions(text, &requested.units, requested.is_prefix).next().is_some()
 }
 
-/// A part of a snippet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnippetPart {
-    /// The text of the part.
     pub text: String,
     /// Whether the part matches the query.
     pub is_match: bool,
@@ -65,8 +63,7 @@ pub struct SnippetPart {
 
 /// Returns the part of a message's text around the first match, or its beginning if nothing matches, on one
 /// line. If only the notification matches, it is a part of the notification.
-pub fn snippet(query: &ResolvedQuery, document: &SearchDocument) -> Vec<SnippetPart> {
-    let (text, notification) = (&document.text, &document.notification);
+pub fn snippet(query: &ResolvedQuery, text: &str, notification: &str) -> Vec<SnippetPart> {
     let matches = matches(query, text);
     if matches.is_empty() && !notification.is_empty() {
         let in_notification = self::matches(query, notification);
@@ -165,7 +162,7 @@ mod tests {
     fn marked(query_text: &str, text: &str) -> String {
         let document =
             SearchDocument { text: text.to_owned(), notification: String::new(), facets: BTreeSet::new() };
-        let parts = snippet(&query(query_text), &document).into_iter();
+        let parts = snippet(&query(query_text), &document.text, &document.notification).into_iter();
         parts.map(|part| if part.is_match { format!("[{}]", part.text) } else { part.text }).collect()
     }
 
@@ -194,7 +191,7 @@ mod tests {
         for (query_text, expected) in
             [("incident", "New incident"), ("outage incident", "INC-1 outage"), ("none", "INC-1 outage")]
         {
-            let parts = snippet(&query(query_text), &document);
+            let parts = snippet(&query(query_text), &document.text, &document.notification);
             assert_eq!(parts.into_iter().map(|part| part.text).collect::<String>(), expected);
         }
     }

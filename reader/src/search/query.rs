@@ -37,7 +37,6 @@ pub struct SearchQuery {
 pub struct SearchTerm {
     /// Whether a message matches if the condition is false.
     pub is_negated: bool,
-    /// The condition.
     pub condition: SearchCondition,
 }
 
@@ -81,17 +80,12 @@ pub struct DayRange {
 /// Something that a message has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HasWhat {
-    /// A file.
     File,
-    /// A link.
     Link,
-    /// A reaction.
     Reaction,
-    /// A pin.
     Pin,
     /// Replies.
     Thread,
-    /// Code.
     Code,
 }
 
@@ -100,9 +94,7 @@ pub enum HasWhat {
 pub enum IsWhat {
     /// Part of a thread.
     Thread,
-    /// Edited.
     Edited,
-    /// Deleted.
     Deleted,
     /// Written by an app.
     Bot,
@@ -111,7 +103,6 @@ pub enum IsWhat {
 /// Why a text is not a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// The query is too long.
     #[error("a query has at most {MAX_QUERY_BYTES} bytes and {MAX_TERMS} terms: shorten it")]
     TooLong,
     /// The query has no term.
@@ -122,9 +113,7 @@ pub enum QueryError {
     /// A filter has an invalid date.
     #[error("{filter}:{value} is not a date: write {expected}")]
     Date {
-        /// The filter.
         filter: &'static str,
-        /// The value in the query.
         value: String,
         /// The accepted values.
         expected: &'static str,
@@ -132,9 +121,7 @@ pub enum QueryError {
     /// A filter has an unknown value.
     #[error("{filter}:{value} is not known: {filter}: takes {expected}")]
     Property {
-        /// The filter.
         filter: &'static str,
-        /// The value in the query.
         value: String,
         /// The accepted values.
         expected: &'static str,
@@ -183,6 +170,28 @@ impl SearchQuery {
             .iter()
             .any(|term| !term.is_negated && term.condition == SearchCondition::Is(IsWhat::Deleted))
     }
+}
+
+/// Returns the words of a query that look like filters or operators of other programs, but are read as words.
+pub fn unknown_operators(text: &str) -> Vec<String> {
+    let mut unknown = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() && unknown.len() < MAX_TERMS {
+        let (word, after) = next_word(rest);
+        rest = after.trim_start();
+        let bare = word.trim_start_matches('-');
+        let is_filter = bare.split_once(':').is_some_and(|(name, value)| {
+            let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+            is_name
+                && !value.is_empty()
+                && !value.starts_with("//")
+                && filter(&name.to_ascii_lowercase(), value) == Ok(None)
+        });
+        if is_filter || matches!(word, "AND" | "OR" | "NOT") {
+            unknown.push(crate::plain::excerpt(word, MAX_SHOWN_CHARS));
+        }
+    }
+    unknown
 }
 
 fn is_quote(c: char) -> bool {

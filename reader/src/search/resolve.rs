@@ -1,6 +1,6 @@
 //! Looks up the people, channels and days in a query.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError};
@@ -9,6 +9,7 @@ use slack::ids::TeamId;
 use super::document::Facet;
 use super::known::{KnownNames, mentions_of};
 use super::query::{DayRange, HasWhat, IsWhat, SearchCondition, SearchQuery, SearchTerm, TextCondition};
+use super::units::split_into_units;
 use crate::find;
 use crate::joined::ChannelOfTeam;
 use crate::plain;
@@ -28,7 +29,6 @@ pub struct ResolvedQuery {
 pub struct ResolvedTerm {
     /// Whether a message matches if the condition is false.
     pub is_negated: bool,
-    /// The condition.
     pub condition: ResolvedCondition,
 }
 
@@ -87,7 +87,6 @@ pub enum ResolveError {
         /// Similar names, closest first.
         close: Vec<String>,
     },
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -102,22 +101,28 @@ impl ResolveError {
     }
 }
 
-/// Looks up the people, channels and days of a query.
+/// Looks up the people, channels and days of a query. `in_messages`: those of [`names_in_messages`] that
+/// messages have.
+///
+/// [`names_in_messages`]: super::known::names_in_messages
 pub async fn resolve(
     archive: &dyn Archive,
     teams: &[TeamId],
     known: &KnownNames,
+    in_messages: &BTreeSet<Facet>,
     query: SearchQuery,
     zone: &TimeZone,
     with_deleted: bool,
 ) -> Result<ResolvedQuery, ResolveError> {
     let with_deleted = with_deleted || query.asks_for_deleted();
     let mut terms = Vec::with_capacity(query.terms.len());
-    for term in join_names(known, query.terms) {
+    for term in join_names(known, in_messages, query.terms) {
         let condition = match term.condition {
             SearchCondition::Text(text) => text_condition(known, text),
-            SearchCondition::From(called) => ResolvedCondition::Facets(authors(known, &called)?),
-            SearchCondition::Mentions(called) => ResolvedCondition::Facets(mentions(known, &called)?),
+            SearchCondition::From(called) => ResolvedCondition::Facets(authors(known, in_messages, &called)?),
+            SearchCondition::Mentions(called) => {
+                ResolvedCondition::Facets(mentions(known, in_messages, &called)?)
+            }
             SearchCondition::In(called) => {
                 ResolvedCondition::Locations(channel_places(archive, teams, &called).await?)
             }
@@ -132,14 +137,14 @@ pub async fn resolve(
     Ok(ResolvedQuery { terms, with_deleted })
 }
 
-/// Joins `from:` with the words after it if no person has the first word as a name and one has all of them: a
+/// Joins `from:` with the words after it if no author has the first word as a name and one has all of them: a
 /// name need not be quoted.
-fn join_names(known: &KnownNames, terms: Vec<SearchTerm>) -> Vec<SearchTerm> {
+fn join_names(known: &KnownNames, in_messages: &BTreeSet<Facet>, terms: Vec<SearchTerm>) -> Vec<SearchTerm> {
     let mut joined = Vec::with_capacity(terms.len());
     let mut rest = VecDeque::from(terms);
     while let Some(mut term) = rest.pop_front() {
         if let SearchCondition::From(called) = &mut term.condition
-            && let Some((name, words)) = known.longer_name(called, rest.iter())
+            && let Some((name, words)) = known.longer_name(in_messages, called, rest.iter())
         {
             *called = name;
             rest.drain(..words);
@@ -156,25 +161,41 @@ fn text_condition(known: &KnownNames, text: TextCondition) -> ResolvedCondition 
 
 /// Returns the facets of authors by name or id. The archive may have messages of an id that the directory
 /// does not contain.
-fn authors(known: &KnownNames, called: &str) -> Result<Vec<Facet>, ResolveError> {
-    match known.people_called(called) {
-        Ok(people) => Ok(people.into_iter().map(Facet::author).collect()),
-        Err(close) => {
-            if find::looks_like_an_id(called) {
-                return Ok(vec![Facet::author(called)]);
-            }
-            Err(ResolveError::UnknownPerson { called: plain::excerpt(called, 80), close })
-        }
-    }
+fn authors(
+    known: &KnownNames,
+    in_messages: &BTreeSet<Facet>,
+    called: &str,
+) -> Result<Vec<Facet>, ResolveError> {
+    let people = known.people_called(called).map(|people| people.into_iter().map(Facet::author).collect());
+    let name = Facet::author_name(&split_into_units(called)).filter(|name| in_messages.contains(name));
+    any_of(people, name, Facet::author, called)
+        .map_err(|close| ResolveError::UnknownPerson { called: plain::excerpt(called, 80), close })
 }
 
 /// Returns the facets of mentions by name or id.
-fn mentions(known: &KnownNames, called: &str) -> Result<Vec<Facet>, ResolveError> {
-    match known.mentioned_as(called) {
-        Ok(ids) => Ok(mentions_of(&ids.into_iter().collect())),
-        Err(_) if find::looks_like_an_id(called) => Ok(vec![Facet::mention(called)]),
-        Err(close) => Err(ResolveError::UnknownMention { called: plain::excerpt(called, 80), close }),
-    }
+fn mentions(
+    known: &KnownNames,
+    in_messages: &BTreeSet<Facet>,
+    called: &str,
+) -> Result<Vec<Facet>, ResolveError> {
+    let mentioned = known.mentioned_as(called).map(|ids| mentions_of(&ids.into_iter().collect()));
+    let label = Facet::mention_label(&split_into_units(called)).filter(|label| in_messages.contains(label));
+    any_of(mentioned, label, Facet::mention, called)
+        .map_err(|close| ResolveError::UnknownMention { called: plain::excerpt(called, 80), close })
+}
+
+/// Joins the facets of known names with that of a name in messages. Without both, an unknown id is one.
+fn any_of(
+    known: Result<Vec<Facet>, Vec<String>>,
+    in_messages: Option<Facet>,
+    by_id: fn(&str) -> Facet,
+    called: &str,
+) -> Result<Vec<Facet>, Vec<String>> {
+    let known = known.or_else(|close| {
+        let id = find::looks_like_an_id(called).then(|| by_id(called));
+        if id.is_none() && in_messages.is_none() { Err(close) } else { Ok(id.into_iter().collect()) }
+    })?;
+    Ok(known.into_iter().chain(in_messages).collect())
 }
 
 /// Returns all locations of all channels with this name or id.
@@ -227,7 +248,10 @@ mod tests {
         let teams = [team()];
         let query = SearchQuery::parse(text).unwrap();
         let known = KnownNames::read(&archive, &teams).await.unwrap();
-        resolve(&archive, &teams, &known, query, &TimeZone::UTC, false).await
+        let in_messages = ["Deploy Bot", "Ana"].map(|name| Facet::author_name(&split_into_units(name)));
+        let labels = ["oldbob"].map(|label| Facet::mention_label(&split_into_units(label)));
+        let in_messages = in_messages.into_iter().chain(labels).flatten().collect();
+        resolve(&archive, &teams, &known, &in_messages, query, &TimeZone::UTC, false).await
     }
 
     async fn facets(text: &str) -> Vec<String> {
@@ -242,13 +266,28 @@ mod tests {
 
     #[tokio::test]
     async fn people_are_found_by_each_name_and_by_id() {
-        for text in ["from:ana", "from:@ANA", "from:\"Ana Gomez\"", "from:agomez", "from:U1"] {
+        for text in ["from:\"Ana Gomez\"", "from:agomez", "from:U1"] {
             assert_eq!(facets(text).await, ["uu1"], "{text}");
+        }
+        for text in ["from:ana", "from:@ANA"] {
+            assert_eq!(facets(text).await, ["uu1", "nana"], "{text}: an app has the same name");
         }
         for text in ["from:\"Jira Cloud\"", "from:\"@jira cloud\"", "from:B0JIRA"] {
             assert_eq!(facets(text).await, ["ub0jira"], "{text}");
         }
         assert_eq!(facets("from:U999").await, ["uu999"], "an author whom the directory does not know");
+    }
+
+    #[tokio::test]
+    async fn names_that_only_messages_have_are_known() {
+        for text in ["from:\"deploy bot\"", "from:@deploy-bot", "from:@deploy bot", "from:Deploy BOT done"] {
+            assert_eq!(facets(text).await, ["ndeploybot"], "{text}");
+        }
+        assert_eq!(resolved("from:@deploy bot done").await.unwrap().terms.len(), 2);
+        assert_eq!(facets("mentions:@OldBob").await, ["loldbob"]);
+        for unknown in ["from:@deploy", "from:@oldbob", "mentions:@deploy-bot"] {
+            assert!(resolved(unknown).await.is_err(), "{unknown}");
+        }
     }
 
     #[tokio::test]

@@ -35,7 +35,6 @@ impl SearchUnit {
     }
 }
 
-/// Splits a text into units.
 pub fn split_into_units(text: &str) -> Vec<SearchUnit> {
     let mut units = UnitBuffer::default();
     let mut rest = text.char_indices().peekable();
@@ -74,7 +73,6 @@ pub fn positions<'a>(
     (0..count).filter(move |start| is_at(*start))
 }
 
-/// Whether a character modifies the previous one.
 fn modifies_previous_character(c: char) -> bool {
     if c.is_ascii() {
         return false;

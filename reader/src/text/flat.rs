@@ -29,6 +29,17 @@ pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
     plain::line(&text)
 }
 
+/// Returns a line as plain text, without the signs of styles, quotations and lists.
+pub fn line_without_signs(line: &TextLine, names: &DisplayNames<'_>) -> String {
+    let mut spans = line.spans.clone();
+    for span in &mut spans {
+        if let TextSpan::Text(_, style) = span {
+            *style = TextStyle::default();
+        }
+    }
+    words(&spans, names)
+}
+
 /// Returns spans as one line of plain text.
 pub fn words(spans: &[TextSpan], names: &DisplayNames<'_>) -> String {
     let mut text = String::new();
@@ -115,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::{channel_names, person, team};
-    use crate::text::{MessageText, mrkdwn, read};
+    use crate::text::{MessageText, formatting, mrkdwn, read};
 
     #[tokio::test]
     async fn markup_becomes_readable_text() {
@@ -146,6 +157,20 @@ mod tests {
         ] {
             assert_eq!(words(&mrkdwn::parse(text, &TimeZone::UTC), &names), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_line_without_signs_has_its_words_alone() {
+        let archive = MemoryArchive::new();
+        let names = DisplayNames::new(&archive, team());
+        let text = "> *bold* _it_ ~gone~ `code` <https://example.com|safe.example> 2 * 3";
+        let lines = formatting::lines(mrkdwn::parse(text, &TimeZone::UTC));
+        let [line] = lines.as_slice() else { panic!("{lines:?}") };
+        let with_signs =
+            text.replace("<https://example.com|safe.example>", "safe.example (https://example.com)");
+        assert_eq!(super::line(line, &names), with_signs);
+        let expected = "bold it gone code safe.example (https://example.com) 2 * 3";
+        assert_eq!(line_without_signs(line, &names), expected);
     }
 
     #[test]

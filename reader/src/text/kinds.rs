@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::spans::LineBuffer;
 use super::{blocks, data};
 
-/// A kind of block.
 pub(super) struct BlockKind {
     /// Its `type`.
     pub(super) kind: &'static str,

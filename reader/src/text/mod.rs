@@ -40,7 +40,6 @@ const PLACEHOLDER: &str = "This content can't be displayed.";
 /// The author and content of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MessageText {
-    /// The author.
     pub author: MessageAuthor,
     /// Whether the message is speech or a notice.
     pub manner: Manner,
@@ -134,7 +133,6 @@ impl MessageText {
         spans::user_groups(self.all_spans())
     }
 
-    /// Whether the message mentions a channel.
     pub fn mentions_channel(&self) -> bool {
         spans::mentions_channel(self.all_spans())
     }

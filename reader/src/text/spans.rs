@@ -51,7 +51,6 @@ pub enum LineKind {
     Quote,
     /// Preformatted text.
     Preformatted,
-    /// A heading.
     Heading,
     /// Secondary text of an app, such as a footer.
     Context,
@@ -66,7 +65,6 @@ pub enum LineKind {
 /// A piece of a line. Texts are unescaped. Ids, labels and addresses are untrusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextSpan {
-    /// Text.
     Text(String, TextStyle),
     /// A link. The label may not match the address.
     Link {
@@ -98,7 +96,6 @@ pub enum TextSpan {
     },
     /// `here`, `channel` or `everyone`.
     Broadcast(String),
-    /// An emoji.
     Emoji {
         /// Its name in Slack.
         name: String,
@@ -111,16 +108,12 @@ pub enum TextSpan {
     Control(String),
 }
 
-/// The style of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextStyle {
-    /// Bold.
     pub bold: bool,
-    /// Italic.
     pub italic: bool,
     /// Struck through.
     pub strike: bool,
-    /// Code.
     pub code: bool,
 }
 

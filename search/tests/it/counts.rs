@@ -38,3 +38,52 @@ async fn replies_are_counted_by_their_root_and_channel() {
     fixture.caught_up().await;
     assert_eq!(counts().await, [(location("C1"), 3), (location("C2"), 1)]);
 }
+
+#[tokio::test]
+async fn threads_are_listed_by_their_newest_reply_and_each_once() {
+    let fixture = SearchFixture::open().await;
+    let reply = |at: i64, micros: i64, root: i64| {
+        json!({ "type": "message", "ts": format!("{at}.{micros:06}"), "thread_ts": format!("{root}.000000"),
+            "user": "U2", "text": "to it" })
+    };
+    // Several newest replies are of one second, and every thread has earlier replies between those of others.
+    let at = |n: i64| 1_700_001_000 + n;
+    let mut replies = Vec::new();
+    for root in 0..23 {
+        replies.push(reply(at(50 + root), 0, at(root)));
+        replies.push(reply(at(200 + (root * 7) % 23 / 3), (root * 5) % 23, at(root)));
+    }
+    fixture.store("C1", &replies).await;
+    fixture.store("C2", &[reply(at(300), 0, at(1)), reply(at(301), 0, at(40))]).await;
+    let index = fixture.caught_up().await;
+    let mut expected: Vec<(i64, String)> = (0..23)
+        .map(|root| {
+            let newest = &replies[2 * root + 1]["ts"];
+            let newest = Ts::parse(newest.as_str().unwrap()).unwrap();
+            (newest.micros(), format!("{}.000000", at(i64::try_from(root).unwrap())))
+        })
+        .collect();
+    expected.sort_by_key(|(newest, _)| std::cmp::Reverse(*newest));
+    for limit in [1, 2, 5, 22, 23, 50] {
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let page = index.recent_threads(&[location("C1")], before.as_ref(), limit).await.unwrap();
+            assert!(!page.threads.is_empty() && page.threads.len() <= limit, "{limit}: {page:?}");
+            found.extend(page.threads.iter().map(|(root, size)| {
+                assert_eq!(size.replies, 2);
+                (size.last.micros(), root.to_string())
+            }));
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "{limit}");
+    }
+    let both = index.recent_threads(&[location("C1"), location("C2")], None, 2).await.unwrap();
+    let roots: Vec<&str> = both.threads.iter().map(|(root, _)| root.as_str()).collect();
+    assert_eq!(roots, ["1700001040.000000", "1700001001.000000"]);
+    for nothing in [&[][..], &[location("C9")]] {
+        assert_eq!(index.recent_threads(nothing, None, 5).await.unwrap().threads, []);
+    }
+}

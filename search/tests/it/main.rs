@@ -11,6 +11,8 @@ mod following;
 mod hidden;
 mod hostile;
 mod japanese;
+mod names;
 mod oracle;
+mod size;
 mod two_followers;
 mod workspaces;

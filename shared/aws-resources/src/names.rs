@@ -30,9 +30,7 @@ pub mod settings {
     pub const TABLE: &str = "ANNALIST_TABLE";
     /// The table of the existence check.
     pub const EXISTENCE_TABLE: &str = "ANNALIST_EXISTENCE_TABLE";
-    /// The table of claims.
     pub const CLAIMS_TABLE: &str = "ANNALIST_CLAIMS_TABLE";
-    /// The bucket.
     pub const BUCKET: &str = "ANNALIST_BUCKET";
 }
 

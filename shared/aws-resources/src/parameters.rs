@@ -7,7 +7,6 @@ use super::functions::TemplateFunction;
 /// The bucket with the functions' code, and the prefix of its keys.
 pub(super) const CODE_BUCKET: &str = "CodeBucket";
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
-/// The ARNs of the secrets.
 pub(super) const SIGNING_SECRET_ARN: &str = "SigningSecretArn";
 pub(super) const BOT_TOKEN_ARN: &str = "BotTokenArn";
 /// The secrets themselves, which become environment variables of the functions that use them.
@@ -23,7 +22,6 @@ pub(super) const PROCESSOR_URL: &str = "ProcessorUrl";
 pub(super) const PROCESSOR_TOKEN_ARN: &str = "ProcessorTokenArn";
 pub(super) const MODEL_KEY_ARN: &str = "ModelKeyArn";
 pub(super) const MODEL: &str = "Model";
-/// The retention of logs, in days.
 pub(super) const LOG_DAYS: &str = "LogRetentionDays";
 /// After how many hours without a request from Slack there is an alarm.
 pub(super) const SILENCE_HOURS: &str = "SilenceHours";
@@ -49,7 +47,6 @@ pub(super) const HAS_PROCESSOR_URL: &str = "HasProcessorUrl";
 pub(super) const HAS_PROCESSOR_TOKEN_ARN: &str = "HasProcessorTokenArn";
 /// A model answers questions, with its key in Secrets Manager.
 pub(super) const HAS_MODEL_KEY_ARN: &str = "HasModelKeyArn";
-/// Concurrency is reserved.
 pub(super) const RESERVES: &str = "ReservesConcurrency";
 /// All alarms are created, not only the most important ones.
 pub(super) const ALL_ALARMS: &str = "AllAlarms";

@@ -16,7 +16,6 @@ pub type Actions = &'static [&'static str];
 
 /// To check whether a queue exists.
 pub const FIND_QUEUE: Actions = &["sqs:GetQueueUrl"];
-/// To send to a queue.
 pub const SEND: Actions = &["sqs:GetQueueUrl", "sqs:SendMessage"];
 /// To consume a queue and to read its depth. If the worker is a function, Lambda's poller receives and
 /// deletes messages with the function's role.
@@ -47,7 +46,6 @@ pub const CLAIMS: Actions =
 pub const INDEX: Actions = &["dynamodb:Query"];
 /// To store attributes that are too large for a row.
 pub const BULK: Actions = &["s3:GetObject", "s3:PutObject"];
-/// To store files.
 pub const FILES: Actions = &["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"];
 /// To delete objects with all their versions. Granted on a bucket and its objects: each action applies to one
 /// of the two.
@@ -111,7 +109,6 @@ pub enum Target {
     Bucket,
     /// Objects in the bucket, by a key pattern with a `*`.
     Objects(&'static str),
-    /// The secret with the signing secret.
     SigningSecret,
     /// The secret with the bot token, if there is one.
     BotToken,
@@ -128,7 +125,6 @@ pub enum Target {
 /// Actions and their targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// The actions.
     pub actions: Actions,
     /// The targets, each of which every action is granted on.
     pub targets: Vec<Target>,
@@ -184,7 +180,6 @@ impl PermittedPart {
         }
     }
 
-    /// The part with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|part| part.label() == name)
     }

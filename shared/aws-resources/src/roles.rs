@@ -59,7 +59,6 @@ fn statement(grant: &Grant, function: &TemplateFunction) -> Value {
     }
 }
 
-/// The ARN of a target.
 fn arn(target: Target, function: &TemplateFunction) -> Value {
     match target {
         Target::Queue(queue) => attribute_of(&queues::id(queue), "Arn"),

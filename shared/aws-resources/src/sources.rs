@@ -52,7 +52,6 @@ fn dead_letter_schedule(function: &TemplateFunction) -> [(String, Value); 2] {
     schedule(function, format!("{}DeadLettersHourly", function.id()), &description, "worker", DEAD_LETTERS)
 }
 
-/// The schedule of an hourly function.
 fn hourly_schedule(function: &TemplateFunction) -> [(String, Value); 3] {
     let (id, label) = (function.id(), function.part.label());
     let [rule, permission] =

@@ -15,7 +15,6 @@ use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
 use ports::queue::topology::{EXISTENCE_TABLE, TableRole};
 use s3::fault::CallSubject;
 
-/// The partition key.
 const CACHE_KEY: &str = EXISTENCE_TABLE.partition_key;
 /// The expiry time of a row, in Unix seconds.
 const TTL: &str = "ttl";

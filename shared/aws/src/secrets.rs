@@ -14,7 +14,6 @@ pub enum SecretError {
          secretsmanager:GetSecretValue on it"
     )]
     NotGiven {
-        /// The ARN of the secret.
         arn: String,
         /// The error code, if there was a response.
         why: String,

@@ -64,7 +64,6 @@ const PROCESSES_FOLDER: &str = "processes";
 /// The file, in the folder of the processes, that a process locks while it copies the folder.
 const COPYING: &str = "copy";
 
-/// The folder of the files.
 pub const FILES_FOLDER: &str = "files";
 
 /// This version of Annalist.
@@ -97,11 +96,9 @@ pub enum OpenError {
         "{folder} is in use by annalist {theirs}, and this is annalist {ours}: stop that one first, or use its version"
     )]
     OtherVersion {
-        /// The folder.
         folder: PathBuf,
         /// The version that uses it.
         theirs: String,
-        /// This one.
         ours: String,
     },
     /// The database cannot be opened.
@@ -114,7 +111,6 @@ pub enum OpenError {
     },
 }
 
-/// Whether a folder is a data folder.
 pub fn is_data_folder(folder: &Path) -> bool {
     let has_folder = |name| folder.join(name).is_dir();
     folder.join(DATABASE_FILE).is_file() && (has_folder(PROCESSES_FOLDER) || has_folder(FILES_FOLDER))
@@ -308,9 +304,6 @@ impl Database {
     }
 
     /// Removes the claims about erased data, except those that a process currently holds.
-    ///
-    /// # Errors
-    /// [`ClaimsError`]
     pub async fn remove_claims(&self, scope: ErasureScope) -> Result<(), ClaimsError> {
         claims::remove_claims(&self.writer, scope).await
     }

@@ -8,9 +8,7 @@ use ports::archive::{Item, ItemKey};
 /// A row, or why it is not an item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScannedRow {
-    /// Its key.
     pub key: ItemKey,
-    /// The item.
     pub item: Result<Item, String>,
 }
 

@@ -79,7 +79,6 @@ pub(super) struct WriterThread {
 }
 
 impl WriterThread {
-    /// Starts the thread.
     pub(super) fn start(
         connection: Connection,
         file: PathBuf,

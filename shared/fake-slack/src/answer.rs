@@ -11,7 +11,6 @@ pub struct SlackAnswer {
     pub status: u16,
     /// The headers. Names are lower case.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
     pub body: Vec<u8>,
     /// Delay before the caller receives the response.
     pub delay: Duration,

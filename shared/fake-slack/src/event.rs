@@ -27,7 +27,6 @@ pub enum EnvelopeShape {
 }
 
 impl EnvelopeShape {
-    /// All of them.
     pub const ALL: [Self; 6] = [
         Self::Regular,
         Self::TeamIdOnly,

@@ -17,7 +17,6 @@ const PAGE: usize = 1_000;
 /// A recorded call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The method.
     pub method: String,
     /// The bearer token; empty if there was no token.
     pub token: String,
@@ -71,7 +70,6 @@ impl SlackState {
         self.page = Some(entries);
     }
 
-    /// Sets the lifetime of cursors.
     pub fn set_cursor_lifetime(&mut self, life: Duration) {
         self.cursor_life = Some(life);
     }

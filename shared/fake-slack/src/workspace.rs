@@ -15,9 +15,7 @@ const LISTED_REACTION_USERS: usize = 50;
 pub struct FakeWorkspace {
     /// The id.
     pub team: String,
-    /// The name.
     pub name: String,
-    /// The URL.
     pub url: String,
     /// The app's own user.
     pub bot_user: String,

@@ -82,7 +82,6 @@ impl OidcClient {
         Self { settings, http: OnceLock::new(), document: Mutex::default() }
     }
 
-    /// The settings.
     pub fn settings(&self) -> &OidcSettings {
         &self.settings
     }
@@ -101,9 +100,6 @@ impl OidcClient {
     }
 
     /// The address at which a browser signs in.
-    ///
-    /// # Errors
-    /// [`OidcError::Unavailable`]
     pub async fn authorization_address(&self, secrets: &SignInSecrets) -> Result<String, OidcError> {
         let document = in_time(self.document()).await?;
         let mut address = document.authorization_endpoint.clone();
@@ -124,9 +120,6 @@ impl OidcClient {
     }
 
     /// Returns what the provider says about the person whose browser brought this code.
-    ///
-    /// # Errors
-    /// [`OidcError`]
     pub async fn exchange(
         &self,
         code: &str,

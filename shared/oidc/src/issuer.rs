@@ -69,7 +69,6 @@ impl FromStr for Issuer {
 }
 
 impl Issuer {
-    /// Whether this is Slack.
     pub fn is_slack(&self) -> bool {
         self.without_slash() == SLACK_ISSUER
     }

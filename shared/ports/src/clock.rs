@@ -34,7 +34,6 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> TimestampMs;
 }
 
-/// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
 /// The machine's clock.
@@ -73,7 +72,6 @@ impl ManualClock {
         self.0.fetch_add(by_ms, Ordering::SeqCst);
     }
 
-    /// Sets the clock back.
     pub fn set_back(&self, by: Duration) {
         let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.0.fetch_sub(by_ms, Ordering::SeqCst);

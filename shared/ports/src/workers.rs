@@ -275,7 +275,6 @@ pub const DIRECTORY: HourlySpec = HourlySpec {
 };
 
 impl WorkerSpec {
-    /// The worker with this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         WORKERS.iter().find(|spec| spec.name == name)
     }
@@ -288,7 +287,6 @@ impl WorkerSpec {
         WORKERS.iter().find(|spec| spec.queue.name == queue).expect("every queue has a worker")
     }
 
-    /// Whether the worker uses this resource.
     pub fn may_use(&self, resource: Uses) -> bool {
         self.uses.contains(&resource)
     }

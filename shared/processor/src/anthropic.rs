@@ -44,7 +44,6 @@ pub struct AnthropicProcessor {
 pub struct AnthropicSettings {
     /// The URL before `/v1/messages`.
     pub base_url: ProcessorUrl,
-    /// The key.
     pub key: SecretString,
     /// The model's name.
     pub model: String,

@@ -25,7 +25,6 @@ const VERSION: u32 = 1;
 /// A channel or a user, by id and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NamedId {
-    /// Its id.
     pub id: String,
     /// Its name, if it is known.
     pub name: Option<String>,
@@ -49,11 +48,8 @@ pub struct ContextMessage {
 pub struct Prompt {
     /// The id of the question, the same in every attempt.
     pub id: String,
-    /// The workspace.
     pub team_id: String,
-    /// The channel.
     pub channel: NamedId,
-    /// The thread.
     pub thread_ts: String,
     /// The user who asks.
     pub asker: NamedId,

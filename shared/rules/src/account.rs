@@ -7,7 +7,6 @@ use slack::ids::TeamId;
 /// What a person is in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountStatus {
-    /// A member.
     Member,
     /// A member whose home is another workspace of the organisation.
     MemberElsewhere,

@@ -24,7 +24,6 @@ struct ChannelFlags {
 /// The known facts about a channel's visibility.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChannelFacts {
-    /// Its public mark.
     pub mark: PublicMark,
     /// The visibility in its rows.
     pub rows: ChannelRows,

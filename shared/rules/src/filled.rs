@@ -54,7 +54,6 @@ pub enum UnreadableReason {
 }
 
 impl UnreadableReason {
-    /// All reasons.
     pub const ALL: [Self; 4] = [Self::PlanLimit, Self::NotInChannel, Self::NotFound, Self::MissingScope];
 
     /// The reason as it is stored.
@@ -114,7 +113,6 @@ fn identity(kind: &str, team: &TeamId, channel: &ChannelId) -> Attributes {
 /// An interval of a channel's history that was read completely.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FilledSpan {
-    /// The channel.
     pub channel: ChannelId,
     /// Its inclusive start.
     pub from: Ts,
@@ -125,7 +123,6 @@ pub struct FilledSpan {
 }
 
 impl FilledSpan {
-    /// Its interval.
     pub fn interval(&self) -> Interval {
         Interval { from: self.from.micros(), to: self.to.micros() }
     }
@@ -147,11 +144,9 @@ pub fn spans(rows: &[Item]) -> Vec<FilledSpan> {
 /// A part of a channel's history that could not be read: everything older than `from`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnreadableBefore {
-    /// The channel.
     pub channel: ChannelId,
     /// Its exclusive end.
     pub from: Ts,
-    /// The reason.
     pub reason: UnreadableReason,
     /// When Slack last refused; `None` for the plan's limit, and for rows of earlier versions.
     pub refused_at: Option<Ts>,

@@ -57,7 +57,6 @@ pub enum Malformed {
     Missing {
         /// Which kind of event.
         event: &'static str,
-        /// Which field.
         field: &'static str,
     },
     /// A job of this kind cannot be read.
@@ -78,7 +77,6 @@ pub enum Malformed {
          the cause, set it right and replay the event"
     )]
     FromTheFuture {
-        /// Which field.
         field: &'static str,
         /// Its value.
         found: Ts,
@@ -119,7 +117,6 @@ fn read_job<'a, T: Deserialize<'a>>(kind: &'static str, raw: &'a RawValue) -> Re
 
 /// A Slack event with validated ids.
 pub struct SlackEvent<'a> {
-    /// The workspace.
     pub team: TeamId,
     /// The fields every event has.
     pub header: EventHeader<'a>,

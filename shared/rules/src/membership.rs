@@ -34,7 +34,6 @@ const HEAD: &str = "head";
 pub struct ChannelMembers {
     /// When they were listed, by Slack's clock.
     pub as_of: Ts,
-    /// The members.
     pub members: BTreeSet<UserId>,
 }
 

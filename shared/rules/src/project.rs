@@ -126,6 +126,11 @@ pub fn file(item: &Item) -> Option<FileView> {
     Some(Item { key: item.key.clone(), attributes }.to_json().into())
 }
 
+/// The state of a file, as [`file`] shows it, without the rest of its row.
+pub fn file_state(item: &Item) -> Option<&'static str> {
+    row::state_word(item)
+}
+
 /// A snapshot of a channel as readers see it. `None` for a row whose event is stored but not folded yet.
 pub fn channel(item: &Item) -> Option<ChannelView> {
     item.text(FOLDED)?;

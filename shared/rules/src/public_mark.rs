@@ -62,7 +62,6 @@ impl PublicMark {
         Self { state: MarkState::from_row(row), forgotten }
     }
 
-    /// Its state.
     pub fn state(&self) -> MarkState {
         self.state
     }

@@ -59,7 +59,6 @@ impl PresentedToken {
 /// A token as its row has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaderToken {
-    /// Its id.
     pub id: String,
     /// The name that its maker gave it.
     pub name: String,
@@ -71,7 +70,6 @@ pub struct ReaderToken {
     pub expires: Option<Ts>,
     /// The person as whom it reads.
     pub person: Option<(TeamId, UserId)>,
-    /// Whether it was revoked.
     pub is_revoked: bool,
 }
 

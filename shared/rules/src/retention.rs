@@ -23,7 +23,6 @@ pub const MAX_DAYS: u32 = 36_500;
 /// How long messages are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionPeriod {
-    /// For this number of days.
     Days(u32),
     /// For ever.
     Forever,
@@ -31,10 +30,8 @@ pub enum RetentionPeriod {
     AsWorkspace,
 }
 
-/// A retention rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetentionRule {
-    /// The workspace.
     pub team: TeamId,
     /// The channel; `None` for every channel without its own rule.
     pub channel: Option<ChannelId>,
@@ -42,7 +39,6 @@ pub struct RetentionRule {
     pub period: RetentionPeriod,
     /// The user who set it, by their account name on the machine.
     pub by: Option<String>,
-    /// When it was set.
     pub set_at: Ts,
 }
 

@@ -25,7 +25,6 @@ pub struct SignOuts {
 }
 
 impl SignOuts {
-    /// Adds a row.
     pub fn add(&mut self, row: &Item) {
         let since = row.text(SINCE).and_then(Ts::unpadded);
         if let Some(since) = since.filter(|_| !row.is_erased()) {

@@ -66,13 +66,10 @@ struct MemberList {
 /// A group as readers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserGroup {
-    /// Its id.
     pub id: String,
     /// The name after the `@` in a mention.
     pub handle: Option<String>,
-    /// Its name.
     pub name: Option<String>,
-    /// Its description.
     pub description: Option<String>,
     /// Whether it is disabled.
     pub is_deleted: bool,
@@ -143,7 +140,6 @@ impl UserGroupObject {
         Ok(Self { id, changed_at: date(&object["date_update"]), state, members })
     }
 
-    /// The id.
     pub fn id(&self) -> &UserGroupId {
         &self.id
     }

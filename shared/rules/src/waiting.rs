@@ -71,7 +71,6 @@ pub struct CauseState {
 pub struct WaitState {
     /// The label of the queue.
     pub queue: String,
-    /// The workspace.
     #[serde(rename = "team_id")]
     pub team: TeamId,
     /// The number of the latest wake job.
@@ -105,7 +104,6 @@ pub struct WaitState {
 /// A job that is set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWait {
-    /// What it waits for.
     pub cause: WaitCause,
     /// Why, for people.
     pub reason: String,

@@ -56,7 +56,6 @@ impl Bucket {
         }
     }
 
-    /// The files port on this bucket.
     pub fn files(self) -> Arc<dyn ports::files::Files> {
         Arc::new(files::S3Files::new(self))
     }

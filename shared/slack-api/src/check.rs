@@ -29,7 +29,6 @@ pub struct CheckedToken {
     token: BotToken,
     /// The workspace that the token file assigns to it, if any.
     pub configured_team: Option<TeamId>,
-    /// The kind of the token.
     pub kind: TokenKind,
     /// The result of the check.
     pub check: TokenCheck,
@@ -75,9 +74,7 @@ impl ClockComparison {
 /// The identity of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BotIdentity {
-    /// The workspace.
     pub team: TeamId,
-    /// The name of the workspace.
     pub team_name: Option<String>,
     /// The name of the app's user there.
     pub user: Option<String>,

@@ -34,7 +34,6 @@ impl Http {
         Self { direct, client: OnceLock::new() }
     }
 
-    /// The client.
     pub(crate) fn client(&self) -> Result<&reqwest::Client, String> {
         // Only the machine's certificates can keep it from being built.
         let build = || {

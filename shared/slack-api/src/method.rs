@@ -31,9 +31,7 @@ pub enum Method {
     FilesInfo,
     /// The workspace itself.
     TeamInfo,
-    /// One user.
     UsersInfo,
-    /// One bot.
     BotsInfo,
     /// One channel.
     ConversationsInfo,
@@ -45,7 +43,6 @@ pub enum Method {
     ConversationsReplies,
     /// The pins of a channel.
     PinsList,
-    /// Posts a message.
     ChatPostMessage,
     /// Opens a connection of Socket Mode.
     AppsConnectionsOpen,
@@ -54,7 +51,6 @@ pub enum Method {
 /// The rate limit of a method for one workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallRate {
-    /// Calls per minute.
     pub per_minute: NonZeroU32,
     /// The largest burst of them.
     pub at_once: NonZeroU32,

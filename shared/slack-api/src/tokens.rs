@@ -106,7 +106,6 @@ pub type TokenTable = BTreeMap<TeamId, BotToken>;
 pub enum TokenSecret {
     /// The token of one workspace. Slack returns the workspace when it is first needed.
     One(BotToken),
-    /// A token per workspace.
     PerTeam(TokenTable),
 }
 
@@ -168,7 +167,6 @@ impl Tokens {
         Self::fixed(vec![TokenSecret::One(token)])
     }
 
-    /// A token per workspace.
     pub fn per_team(table: TokenTable) -> Self {
         Self::fixed(vec![TokenSecret::PerTeam(table)])
     }

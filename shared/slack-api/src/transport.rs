@@ -22,7 +22,6 @@ pub trait Transport: Debug + Send + Sync + 'static {
     async fn send_request(&self, request: SlackRequest<'_>) -> Result<SlackResponse, String>;
 }
 
-/// A request to Slack.
 #[derive(Debug)]
 pub struct SlackRequest<'a> {
     /// The URL; its host was checked.
@@ -38,13 +37,10 @@ pub struct SlackRequest<'a> {
 /// A response whose body is not read yet.
 #[derive(Debug)]
 pub struct SlackResponse {
-    /// Its status.
     pub status: StatusCode,
-    /// Its headers.
     pub headers: HeaderMap,
     /// The declared length of the body.
     pub size_bytes: Option<u64>,
-    /// The body.
     pub body: Box<dyn ResponseBody>,
 }
 

@@ -11,7 +11,6 @@ use super::{ApiError, BotToken, Method, WebApi, check};
 use slack::ids::TeamId;
 
 impl WebApi {
-    /// The number of tokens.
     pub fn token_count(&self) -> usize {
         self.tokens.source().last().iter().map(|secret| secret.tokens().len()).sum()
     }

@@ -14,9 +14,7 @@ pub struct EventType {
     pub name: &'static str,
     /// Whether the app subscribes to it.
     pub subscription: Subscription,
-    /// The destination of its events.
     pub destination: Destination,
-    /// The rule for its events.
     pub rule: EventRule,
     /// The source for the visibility of its channel.
     pub visibility: Visibility,
@@ -47,7 +45,6 @@ pub enum Destination {
     ChannelsIfOwn,
 }
 
-/// The rule for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventRule {
     /// A message, or a change to one.
@@ -64,7 +61,6 @@ pub enum EventRule {
     Emoji,
     /// A file was changed: a canvas was edited.
     FileChanged,
-    /// A file was deleted.
     FileDeleted,
     /// A user group changed.
     UserGroup(UserGroupChange),
@@ -78,7 +74,6 @@ pub enum EventRule {
     Ignored(&'static str),
 }
 
-/// A change to a reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReactionChange {
     /// A user added it.
@@ -96,16 +91,12 @@ pub enum PinChange {
     Removed,
 }
 
-/// A change to a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TeamChange {
-    /// Its name.
     Name,
-    /// Its domain.
     Domain,
 }
 
-/// A change to a user group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserGroupChange {
     /// The event contains the group as it is now.
@@ -114,18 +105,12 @@ pub enum UserGroupChange {
     Members,
 }
 
-/// A change to a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelChange {
-    /// It was created.
     Created,
-    /// It was renamed.
     Renamed,
-    /// It was archived.
     Archived,
-    /// It was unarchived.
     Unarchived,
-    /// It was deleted.
     Deleted,
     /// The app left it, which also starts a gap.
     Left,
@@ -133,7 +118,6 @@ pub enum ChannelChange {
     Shared,
     /// It was unshared from a workspace.
     Unshared,
-    /// Its id changed.
     IdChanged,
     /// Its topic changed.
     Topic,

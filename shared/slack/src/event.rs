@@ -15,7 +15,6 @@ use super::ids::Ts;
 /// The common fields of events: enough to route an event and to determine its audience.
 #[derive(Debug, Default, Deserialize)]
 pub struct EventHeader<'a> {
-    /// The kind of the event.
     #[serde(rename = "type", borrow, default, deserialize_with = "event_kind")]
     pub kind: EventKind<'a>,
     /// The kind of message, such as `message_changed`.
@@ -53,12 +52,10 @@ pub struct EventHeader<'a> {
     /// The channel of a `channel_id_changed` event, which has no other channel field.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub old_channel_id: Option<Cow<'a, str>>,
-    /// The new id of the channel.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub new_channel_id: Option<Cow<'a, str>>,
 }
 
-/// The kind of an event.
 #[derive(Debug, Default)]
 pub struct EventKind<'a> {
     /// Its name, such as `message` or `reaction_added`.
@@ -142,7 +139,6 @@ impl<'a> EventHeader<'a> {
         self.channel.and_then(text_or_id).or_else(|| self.channel_id.clone())
     }
 
-    /// The user of the event.
     pub fn user(&self) -> Option<Cow<'a, str>> {
         self.user.and_then(text_or_id).or_else(|| self.user_id.clone())
     }

@@ -85,17 +85,9 @@ slack_id!(
     "user id"
 );
 
-slack_id!(
-    /// A file.
-    FileId,
-    "file id"
-);
+slack_id!(FileId, "file id");
 
-slack_id!(
-    /// A user group.
-    UserGroupId,
-    "user group id"
-);
+slack_id!(UserGroupId, "user group id");
 
 /// Slack's own user in every workspace, the author of its messages and of the placeholders of deleted ones.
 pub const SLACKBOT: &str = "USLACKBOT";

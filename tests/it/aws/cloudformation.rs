@@ -349,7 +349,7 @@ async fn every_role_permits_only_named_actions_and_resources() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bot_tokens_may_be_in_several_secrets_which_their_readers_may_read() {
-    let template = template().await;
+    let template = template(&Names::new("annalist", [None; 3], "annalist-files").unwrap()).await;
     let secret = |name: &str| {
         format!("arn:aws:secretsmanager:eu-central-1:123456789012:secret:annalist/{name}-a1B2c3")
     };

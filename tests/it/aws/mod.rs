@@ -26,6 +26,7 @@ mod queue;
 mod search;
 mod setup;
 mod view;
+mod waiting;
 
 use aws::provision::Parts;
 

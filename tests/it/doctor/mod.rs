@@ -10,7 +10,7 @@ use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, refusal};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
-use tests::harness::command::annalist_with;
+use tests::harness::command::{annalist_with, wait_until_idle};
 use tests::harness::process::{self, SIGNING_SECRET};
 use tokio::net::TcpListener;
 use wiremock::matchers::any;
@@ -78,6 +78,21 @@ async fn a_healthy_installation_passes_every_check() {
     let calls = installation.slack.call_count("conversations.list");
     installation.doctor(DoctorOverrides::default()).await;
     assert_eq!(installation.slack.call_count("conversations.list"), calls + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_ingest_process_on_the_folder_is_no_finding() {
+    let installation = DoctorInstallation::new().await;
+    let second = process::ingest(installation.data.as_path()).await;
+    let outcome = installation.doctor(DoctorOverrides::default()).await;
+    assert_eq!(outcome.code, Some(0), "before its first event: {outcome:?}");
+    deliver(second.address, TEAM, &[installation.message("to the second")]).await;
+    wait_until_idle(installation.data.as_path(), DEADLINE).await;
+    let outcome = installation.doctor(DoctorOverrides::default()).await;
+    assert_eq!(outcome.code, Some(0), "after its first event: {outcome:?}");
+    second.process.stop().await;
+    let outcome = installation.doctor(DoctorOverrides::default()).await;
+    assert_eq!(outcome.code, Some(0), "after it stopped: {outcome:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

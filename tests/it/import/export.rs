@@ -83,7 +83,6 @@ pub(crate) fn file(id: &str, size: usize) -> Value {
     })
 }
 
-/// The entries of a zip.
 pub(crate) fn entries(zip: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut zip = zip::ZipArchive::new(File::open(zip).unwrap()).unwrap();
     let indexes = 0..zip.len();

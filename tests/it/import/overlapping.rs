@@ -139,7 +139,6 @@ fn day(known: &[SlackMessage]) -> Value {
     listed.collect()
 }
 
-/// An export in memory.
 pub(crate) struct InMemoryExport {
     entries: Vec<ExportEntry>,
     bytes: Vec<Vec<u8>>,

@@ -14,6 +14,7 @@ use testkit::corpus::TEAM;
 use testkit::fake_slack::errors::COMMON_ERRORS;
 use testkit::fake_slack::{self, FakeWorkspace, SlackAnswer, SlackState, channel, person, refusal};
 
+use super::bookmarks;
 use super::checked_archive::BOT_TOKEN;
 use super::mutation::Mutants;
 use super::questions::APP;
@@ -98,6 +99,14 @@ impl SlackTruth {
     pub(super) fn event_bodies(&self) -> Vec<Value> {
         let event = |text: &String| serde_json::from_str::<Value>(text).unwrap_or_default();
         lock(&self.applied_events).iter().map(|text| json!({ "event": event(text) })).collect()
+    }
+
+    /// Returns the bookmarks of a channel; `None` if the app is not in it.
+    pub(super) fn bookmarks(&self, channel: &str) -> Option<Vec<Value>> {
+        let mut state = lock(&self.state);
+        let workspace = state.workspace(BOT_TOKEN)?;
+        let is_joined = workspace.channels.iter().any(|row| row["id"] == channel && row["is_member"] == true);
+        is_joined.then(|| workspace.bookmarks.get(channel).cloned().unwrap_or_default())
     }
 
     /// Returns the channel's current id, after any id change.
@@ -256,12 +265,20 @@ impl PlayedSlack {
             self.world.fault(FaultKind::MovedPage, &self.steps.life.name, || method.to_owned());
         }
         let mut state = lock(&self.truth.state);
+        let channel = question.form.unwrap_or_default().iter().find(|(name, _)| *name == "channel_id");
+        let changed = channel.filter(|_| method == "bookmarks.list" && self.world.has_faults());
+        if let Some(workspace) = state.workspace(BOT_TOKEN)
+            && let Some((_, channel)) = changed
+        {
+            bookmarks::change(&self.world, workspace.bookmarks.entry((*channel).to_owned()).or_default());
+        }
         state.repeat_entries(usize::try_from(repeated).unwrap_or_default());
         state.skip_entries(moves && repeated == 0);
         let answer = state.answer(method, token, parameters, self.world.true_now().0);
         // The simulation reads Slack's state without faults.
         state.repeat_entries(0);
         state.skip_entries(false);
+        let answer = if changed.is_some() { bookmarks::with_odd_entry(&self.world, answer) } else { answer };
         self.mutants.answer(answer, repeated > 0)
     }
 }

@@ -60,7 +60,6 @@ pub(super) struct SimulationState {
     pub(super) last_requests: LastRequests,
 }
 
-/// A running process.
 pub(super) struct RunningProcess {
     pub(super) router: Router,
     /// Each part and its shutdown sender. A shared channel would wake the parts in a random order.

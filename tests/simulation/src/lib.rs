@@ -24,6 +24,7 @@
 //! * [`erasing`] is a person who erases data at any time; at the end none of it may be left.
 //! * [`questions`] are asked in some seeds. The model never gives the same answer twice, and the app receives
 //!   events for its own messages; [`answers`] checks the result.
+//! * [`bookmarks`] change whenever their list is read; a day later the archive has those of the last list.
 //! * [`history`] reads Slack's final state and fills the archive from it; [`reconciling`] then finds no
 //!   difference.
 //! * [`mutation`] plants bugs in the fleet, to show that the simulation finds them. [`seeds`] runs many seeds,
@@ -31,6 +32,7 @@
 
 mod answers;
 mod api;
+mod bookmarks;
 mod checked_archive;
 mod checked_worker;
 mod erasing;

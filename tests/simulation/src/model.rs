@@ -18,7 +18,6 @@ pub(super) struct ModelledMessage {
     versions: BTreeMap<String, String>,
     /// The marker words of each version.
     words: BTreeMap<String, BTreeSet<String>>,
-    /// Whether it was deleted.
     pub(super) deleted: bool,
     /// The thread it belongs to.
     pub(super) thread_ts: Option<String>,

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::{Guard, Update};
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
+use ports::queue::waiting::WaitCause;
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
 use workers::admission::ExistenceMode;
-use workers::runtime::{Batch, JobOutcome, Worker};
+use workers::runtime::{Batch, JobOutcome, ReceivedJob, Worker};
 
 use super::verdict::request;
 use super::world::lock;
@@ -49,6 +50,8 @@ pub enum Mutation {
     IgnoreAuthorizations,
     /// The older of two events about a pin wins, so a removed pin comes back.
     OlderPin,
+    /// The older of two lists of bookmarks wins, so a removed bookmark comes back.
+    OlderBookmarkList,
     /// Readers take a message's `text` and ignore its blocks and attachments.
     ReadTextOnly,
     /// A message with a null field is not stored.
@@ -67,11 +70,12 @@ pub enum Mutation {
     LoseWakes,
     /// The row of a waiting job is deleted before the job is sent back, and the process ends in between.
     DeleteBeforeSend,
+    /// What would be dropped does not wait behind older jobs of its workspace that are set aside.
+    DropBeforeOlder,
 }
 
 impl Mutation {
-    /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -85,6 +89,7 @@ impl Mutation {
         Self::KeepBytes,
         Self::IgnoreAuthorizations,
         Self::OlderPin,
+        Self::OlderBookmarkList,
         Self::ReadTextOnly,
         Self::DropNullFields,
         Self::DropEarlyReplies,
@@ -94,6 +99,7 @@ impl Mutation {
         Self::TrustConversionsOnly,
         Self::LoseWakes,
         Self::DeleteBeforeSend,
+        Self::DropBeforeOlder,
     ];
 }
 
@@ -134,6 +140,20 @@ impl Mutants {
                 } else {
                     worker.work(&Batch::decode(&[job])).await;
                 }
+            }
+            return;
+        }
+        if self.mutation == Some(Mutation::DropBeforeOlder) {
+            for job in batch.received() {
+                let tried = ReceivedJob::new(job.delivery().clone());
+                worker.work(&Batch::decode(&[&tried])).await;
+                job.settle(match tried.into_outcome().1 {
+                    JobOutcome::Wait(WaitCause::Order, _) => JobOutcome::Done,
+                    other @ (JobOutcome::Done
+                    | JobOutcome::Retry(_)
+                    | JobOutcome::Wait(..)
+                    | JobOutcome::Quarantine(_)) => other,
+                });
             }
             return;
         }
@@ -205,6 +225,10 @@ impl Mutants {
                 let guard = Guard::Less { register: register.clone(), version: version.clone() };
                 Cow::Owned(Update { guard, ..update.clone() })
             }
+            Some(Mutation::OlderBookmarkList) if update.key.item_id.starts_with("bookmark#") => {
+                let guard = Guard::Less { register: register.clone(), version: version.clone() };
+                Cow::Owned(Update { guard, ..update.clone() })
+            }
             Some(Mutation::OlderUserGroupWins) if update.key.item_id.starts_with("usergroup#") => {
                 let mut unguarded = Update { guard: Guard::Always, ..update.clone() };
                 unguarded.set.insert(register.clone(), version.as_str().into());
@@ -238,6 +262,10 @@ impl Files for KeepingFiles {
 
     async fn delete(&self, _: &FileKey) -> Result<bool, FilesError> {
         Ok(true)
+    }
+
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError> {
+        self.0.list(after).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

@@ -18,8 +18,8 @@ use super::questions::OwnPosts;
 use super::sender::{OpenRouters, SlackSender};
 use super::world::{FaultCounts, Invariant, JumpyClock, Outage, World};
 use super::{
-    answers, erasing, faults, figures, gap_filling, history, operator, questions, reconciling, supervisor,
-    verdict, workload,
+    answers, bookmarks, erasing, faults, figures, gap_filling, history, operator, questions, reconciling,
+    supervisor, verdict, workload,
 };
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
@@ -37,7 +37,6 @@ const LONG_OUTAGE_DURATION: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The invariant.
     pub invariant: Invariant,
     /// A description of the violation.
     pub what: String,
@@ -49,7 +48,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The outcome of a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeedOutcome {
     /// The counts of faults, events and calls.
@@ -165,6 +163,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     }
     history::check_history(&all, channels).await;
     reconciling::compare(&all, channels).await;
+    bookmarks::check_bookmarks(&all).await;
     erasing::check_erasures(&all);
 }
 

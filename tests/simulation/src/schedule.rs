@@ -170,6 +170,7 @@ fn changes(method: PortMethod) -> bool {
             | PortMethod::Get
             | PortMethod::Query
             | PortMethod::OpenFile
+            | PortMethod::ListFiles
             | PortMethod::ReadFile
             | PortMethod::Ready
     )

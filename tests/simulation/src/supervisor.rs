@@ -16,7 +16,6 @@ use super::world::{FaultKind, Invariant};
 /// Docker kills a process that has not ended this long after it was asked to.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How a life ends.
 enum LifeEnd {
     Killed,
     Drained,

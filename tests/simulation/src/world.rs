@@ -123,7 +123,6 @@ pub enum Invariant {
 /// An outage of Slack that lasts for days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outage {
-    /// It refuses the token.
     TokenRefused,
     /// It answers nothing.
     Silent,
@@ -163,7 +162,6 @@ impl FaultCounts {
         self.faults[kind as usize]
     }
 
-    /// Adds other counts.
     pub fn add(&mut self, other: &Self) {
         self.faults.iter_mut().zip(other.faults).for_each(|(mine, theirs)| *mine += theirs);
         self.events += other.events;

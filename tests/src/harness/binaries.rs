@@ -35,7 +35,6 @@ pub struct Binaries {
     pub annalist: PathBuf,
     /// Ingest alone.
     pub ingest: PathBuf,
-    /// The folder of all binaries.
     folder: PathBuf,
 }
 

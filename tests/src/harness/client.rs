@@ -56,11 +56,8 @@ impl DeliveryError {
 /// A complete response.
 #[derive(Debug)]
 pub struct ClientResponse {
-    /// The status.
     pub status: StatusCode,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
 }
 

@@ -28,9 +28,7 @@ impl ProgramEnvironment for Path {
 /// A data folder and a Slack.
 #[derive(Clone, Copy)]
 pub struct FolderWithSlack<'a> {
-    /// The folder.
     pub data: &'a Path,
-    /// The Slack.
     pub slack: &'a FakeSlack,
     /// The token that programs use for it.
     pub token: &'a str,

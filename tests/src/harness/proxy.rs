@@ -51,7 +51,6 @@ pub struct Proxy {
     server: JoinHandle<()>,
 }
 
-/// A request that was forwarded.
 #[derive(Debug, Clone)]
 pub struct ForwardedRequest {
     /// The method, such as `POST`.
@@ -116,7 +115,6 @@ impl Proxy {
         self.state.seen().passed = Some(Vec::new());
     }
 
-    /// The recorded requests.
     pub fn recorded(&self) -> Vec<ForwardedRequest> {
         self.state.seen().passed.clone().unwrap_or_default()
     }

@@ -77,7 +77,6 @@ impl Drop for Browser {
     }
 }
 
-/// An element of the page.
 #[derive(Debug, Clone)]
 pub struct PageElement(String);
 

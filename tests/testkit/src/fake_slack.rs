@@ -139,7 +139,6 @@ impl FakeSlack {
         self.with_state(|state| state.calls().to_vec())
     }
 
-    /// The number of calls of a method.
     pub fn call_count(&self, method: &str) -> usize {
         self.with_state(|state| state.call_count(method))
     }

@@ -16,11 +16,8 @@ const DAY_MICROS: i64 = 86_400_000_000;
 /// The scope of a report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RecountScope {
-    /// The workspace.
     Team,
-    /// One channel.
     Channel(&'static str),
-    /// One person.
     User(&'static str),
 }
 

@@ -32,9 +32,7 @@ pub(crate) enum Presented {
     Password,
     /// A name, from a proxy.
     Name(String),
-    /// A session.
     Session(Session),
-    /// A token.
     Token(PresentedToken),
 }
 
@@ -47,7 +45,6 @@ pub(crate) struct RequestIdentity {
     pub(crate) via: Via,
     /// The person in Slack, if it is known.
     pub(crate) person: Option<(TeamId, UserId)>,
-    /// Whether they see everything.
     pub(crate) sees_everything: bool,
 }
 
@@ -80,13 +77,11 @@ pub(crate) enum IdentityError {
     /// The person may not read.
     #[error(transparent)]
     NotAdmitted(#[from] NotAdmitted),
-    /// The session has ended.
     #[error("the session has ended")]
     SessionEnded,
     /// The token is not valid.
     #[error("the token is not valid")]
     WrongToken,
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -114,7 +109,6 @@ impl Admissions {
         }
     }
 
-    /// The people of the settings.
     pub(crate) fn people(&self) -> &PeopleSettings {
         &self.people
     }

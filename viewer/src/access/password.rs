@@ -44,7 +44,6 @@ impl ViewerPassword {
         (!text.is_empty()).then(|| Self { password: digest(text) })
     }
 
-    /// Whether a text is the password.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         are_equal(&digest(text.trim()), &self.password)

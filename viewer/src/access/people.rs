@@ -12,7 +12,6 @@ use slack::ids::{TeamId, UserId};
 pub struct NamedPerson {
     /// The workspace, if it is given.
     pub team: Option<TeamId>,
-    /// The person.
     pub user: UserId,
 }
 
@@ -40,7 +39,6 @@ impl NamedPerson {
     }
 }
 
-/// The people by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeopleTable(BTreeMap<String, NamedPerson>);
 
@@ -61,7 +59,6 @@ impl PeopleTable {
         Ok(Self(people))
     }
 
-    /// The person with this name.
     pub fn find(&self, name: &str) -> Option<&NamedPerson> {
         self.0.get(name)
     }

@@ -15,7 +15,6 @@ const COOKIE_LIFE_S: i64 = 24 * 3_600;
 /// The age at which a page renews a cookie.
 const RENEWAL_AGE_S: i64 = 3_600;
 
-/// The life of a session.
 const SESSION_LIFE_S: i64 = 30 * 24 * 3_600;
 
 /// The difference between the clocks of two processes.
@@ -33,7 +32,6 @@ pub(crate) enum SessionOwner {
     Admitted(String),
 }
 
-/// A session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Session {

@@ -1,51 +1,118 @@
 //! A page of the files of every workspace, and the page of a canvas.
 
-use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use std::cmp::Reverse;
+
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
 use reader::find;
-use rules::file::canvas_text;
+use rules::file::{canvas_text, row};
 use rules::project;
 use rules::view::FileView;
-use slack::ids::{FileId, TeamId};
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
-use crate::pages::files::{CanvasPage, FilesPage};
+use crate::pages::files::{CanvasPage, FileKind, FileStateName, FilesPage, ListedFile};
 
 /// Files per page.
-const PAGE: usize = 100;
+const PAGE: usize = 50;
 
-/// The start of a page: after this file of this workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilesStart {
-    /// The workspace.
-    pub team: TeamId,
-    /// The file's id.
-    pub file: String,
+/// Maximum number of rows that are read for a page: a fraction of a second. A link leads to the others.
+const MAX_ROWS: usize = 20_000;
+
+/// Which files are listed.
+#[derive(Debug, Clone, Default)]
+pub struct FilesFilter {
+    /// The name contains this text, in lower case.
+    pub name: String,
+    /// They are shared in one of these channels, if there are any.
+    pub channels: Vec<ChannelId>,
+    /// One of these people uploaded them; `None` for anyone.
+    pub people: Option<Vec<UserId>>,
+    /// Their type.
+    pub kind: Option<FileKind>,
+    /// Their state.
+    pub state: Option<FileStateName>,
 }
 
-/// Reads a page.
-pub async fn read(archive: &dyn Archive, start: Option<&FilesStart>) -> Result<FilesPage, ArchiveError> {
-    let mut page = FilesPage::default();
+impl FilesFilter {
+    fn admits(&self, file: &ListedFile) -> bool {
+        let row = &file.row;
+        let is_from = |people: &Vec<UserId>| file.user.as_ref().is_some_and(|user| people.contains(user));
+        (self.name.is_empty() || row.name().unwrap_or_default().to_lowercase().contains(&self.name))
+            && (self.channels.is_empty() || row.shares().any(|(channel, _)| self.channels.contains(&channel)))
+            && self.people.as_ref().is_none_or(is_from)
+            && self.kind.is_none_or(|kind| kind == FileKind::of(row.mimetype().unwrap_or_default()))
+            && self.state.is_none_or(|state| row.state() == Some(state.as_str()))
+    }
+}
+
+/// The start of a page: after this file of this workspace, and the number of the page of what is read from there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilesStart {
+    /// The workspace and the file's id.
+    pub after: Option<(TeamId, String)>,
+    /// The number of the page, from 0.
+    pub page: usize,
+}
+
+/// Reads a page: the files that the filter admits among those that are read, newest first.
+pub async fn read(
+    archive: &dyn Archive,
+    filter: &FilesFilter,
+    start: &FilesStart,
+) -> Result<FilesPage, ArchiveError> {
+    let (mut listed, last) = read_rows(archive, filter, start.after.as_ref()).await?;
+    listed.sort_by_cached_key(|file| {
+        (Reverse(file.shared_at.as_ref().map(Ts::micros)), file.row.id_text().map(str::to_owned))
+    });
+    let from = start.page.saturating_mul(PAGE).min(listed.len());
+    let rest = listed.split_off(from);
+    let is_last_page = rest.len() <= PAGE;
+    let next = if is_last_page {
+        last.map(|last| FilesStart { after: Some(last), page: 0 })
+    } else {
+        Some(FilesStart { after: start.after.clone(), page: start.page + 1 })
+    };
+    Ok(FilesPage { files: rest.into_iter().take(PAGE).collect(), next })
+}
+
+/// Reads at most [`MAX_ROWS`] rows. Returns also the last one, if there are more.
+async fn read_rows(
+    archive: &dyn Archive,
+    filter: &FilesFilter,
+    start: Option<&(TeamId, String)>,
+) -> Result<(Vec<ListedFile>, Option<(TeamId, String)>), ArchiveError> {
+    let (mut listed, mut read) = (Vec::new(), 0);
     let teams = find::teams(archive).await?;
-    for team in teams.iter().filter(|team| start.is_none_or(|start| **team >= start.team)) {
+    for team in teams.iter().filter(|team| start.is_none_or(|(first, _)| *team >= first)) {
+        if read >= MAX_ROWS {
+            return Ok((listed, Some((team.clone(), String::new()))));
+        }
         let partition = key::files(team);
-        let after = start.filter(|start| start.team == *team);
-        let after = after.map(|start| ItemKey::new(partition.clone(), start.file.clone()));
-        let mut query = Query { after, limit: PAGE, ..Query::partition(partition) };
+        let after = start.filter(|(first, _)| first == team);
+        let after = after.map(|(_, file)| ItemKey::new(partition.clone(), file.clone()));
+        let mut query = Query { after, limit: MAX_ROWS - read, ..Query::partition(partition) };
         loop {
             let rows = archive.query(&query).await?;
-            for item in &rows.items {
-                if page.files.len() == PAGE {
-                    page.next = next(&page);
-                    return Ok(page);
-                }
-                page.files.extend(project::file(item));
+            read += rows.items.len();
+            let files = rows.items.iter().filter_map(listed_file);
+            listed.extend(files.filter(|file| filter.admits(file)));
+            let Some(next) = rows.next else { break };
+            if read >= MAX_ROWS {
+                return Ok((listed, Some((team.clone(), next.timestamp))));
             }
-            match rows.next {
-                Some(next) => query.after = Some(next),
-                None => break,
-            }
+            query.limit = MAX_ROWS - read;
+            query.after = Some(next);
         }
     }
-    Ok(page)
+    Ok((listed, None))
+}
+
+fn listed_file(item: &Item) -> Option<ListedFile> {
+    let row = project::file(item)?;
+    let object = row::object(item);
+    let user = object.as_ref().and_then(|object| UserId::parse(object.user.as_deref()?).ok());
+    let shared_at = row.shares().map(|(_, ts)| ts).max_by_key(Ts::micros);
+    let created = || Ts::parse(&format!("{}.000000", object.as_ref()?.created?)).ok();
+    Some(ListedFile { user, shared_at: shared_at.or_else(created), row })
 }
 
 /// Reads the page of a canvas; `None` if the file is unknown or no canvas.
@@ -60,10 +127,4 @@ pub async fn read_canvas(
     let text = rows.next().flatten().as_ref().and_then(canvas_text::read);
     let file = file.filter(FileView::is_canvas);
     Ok(file.map(|file| CanvasPage { file, text: text.map(|text| text.text).unwrap_or_default() }))
-}
-
-/// Returns the address of the page after the last file. Ids are letters and digits, so they need no escaping.
-fn next(page: &FilesPage) -> Option<String> {
-    let last = page.files.last()?;
-    Some(format!("/files?team={}&after={}", last.team()?, last.id()?))
 }

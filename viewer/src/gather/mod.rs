@@ -1,13 +1,15 @@
 //! Reads the data of pages from the archive, with get and query only.
 //!
-//! * [`channel`]: a channel and its title; [`menu`]: all channels.
+//! * [`channel`]: a channel and its title; [`channel_info`]: more about it, and its threads; [`menu`]: all channels.
 //! * [`timeline`], [`thread`], [`versions`]: messages; [`pictures`]: pictures of people, and custom emoji.
-//! * [`files`], [`coverage`]: the other pages.
+//! * [`files`], [`person`], [`coverage`]: the other pages.
 
 pub mod channel;
+pub mod channel_info;
 pub mod coverage;
 pub mod files;
 pub mod menu;
+pub mod person;
 pub mod pictures;
 pub mod thread;
 pub mod timeline;

@@ -24,10 +24,8 @@ pub struct PictureBook {
 /// Custom emoji, by name.
 pub type EmojiBook = HashMap<String, CustomEmoji>;
 
-/// A custom emoji.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CustomEmoji {
-    /// An emoji with a picture.
     Picture(FileKey),
     /// An alias of a Unicode emoji.
     Alias(String),

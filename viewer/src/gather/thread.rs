@@ -31,7 +31,7 @@ pub async fn read(
     };
     let is_before_target = |ts: &Ts| target.as_ref().is_some_and(|target| ts.micros() < target.micros());
     let mut replies: Vec<PageMessage> = Vec::new();
-    let mut is_later_part = after.is_some();
+    let mut skipped = 0;
     let mut next = None;
     'pages: loop {
         let page = channel.query(&query).await?;
@@ -39,6 +39,7 @@ pub async fn read(
             let message = if is_reply(item) { project::message(item) } else { None };
             let Some(reply) = message.and_then(|row| page_message(row, zone)) else { continue };
             if after.is_some_and(|after| reply.ts.micros() <= after.micros()) {
+                skipped += 1;
                 continue;
             }
             if replies.len() == REPLIES {
@@ -49,7 +50,7 @@ pub async fn read(
                 }
                 // The target comes later. Keep the second half, so that the page has replies before it.
                 replies.drain(..REPLIES / 2);
-                is_later_part = true;
+                skipped += REPLIES / 2;
             }
             replies.push(reply);
         }
@@ -62,5 +63,5 @@ pub async fn read(
         return Ok(None);
     }
     let root_ts = root_ts.clone();
-    Ok(Some(ThreadPage { root_ts, root, replies, next, is_later_part, target }))
+    Ok(Some(ThreadPage { root_ts, root, replies, next, skipped, size: None, target }))
 }

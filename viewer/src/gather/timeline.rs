@@ -29,11 +29,8 @@ const MAX_ROWS: usize = 4_096;
 pub enum TimelineStart {
     /// The newest messages.
     Newest,
-    /// The messages before this one.
     Before(Ts),
-    /// The messages after this one.
     After(Ts),
-    /// The messages around this one.
     Around(Ts),
     /// The messages from this day on.
     Day(Date),
@@ -79,6 +76,11 @@ pub async fn read(
             page.day = Some(*day);
             if let Some(first) = times::day_start(*day, zone) {
                 read_after(channel, &neighbour(&first, -1), zone, &mut page).await?;
+                if page.messages.is_empty() && page.ends.newer.is_none() && page.ends.older.is_some() {
+                    let older = older(channel, Some(first), PAGE, zone).await?;
+                    (page.messages, page.ends.older) = (older.messages, older.next);
+                    page.is_from_end = true;
+                }
             }
         }
         TimelineStart::Around(ts) => {

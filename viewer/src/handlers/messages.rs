@@ -14,9 +14,10 @@ use super::{LINKS, PageResult, Visit, framed, no_channel, timestamp};
 use crate::answer::{self, PageError};
 use crate::gather::pictures::{self, PictureBook};
 use crate::gather::timeline::TimelineStart;
-use crate::gather::{self, channel, learn_names};
-use crate::pages::layout::{self, Frame, MainPane};
+use crate::gather::{self, channel, channel_info, learn_names};
+use crate::pages::layout::{self, Frame, MainPane, SidePane};
 use crate::pages::message::PageMessage;
+use crate::pages::thread::ThreadPage;
 use crate::pages::timeline::TimelinePage;
 use crate::pages::{self, PageContext};
 
@@ -55,7 +56,17 @@ pub(crate) async fn timeline(
     let start = params.start()?;
     let channel = channel::channel_in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
     let page = gather::timeline::read(&channel, &start, &state.zone).await?;
-    in_channel(&state, &channel, page, None).await
+    in_channel(&state, &channel, page, Beside::Nothing).await
+}
+
+/// What is next to the messages of a channel.
+pub(super) enum Beside {
+    /// Nothing.
+    Nothing,
+    /// A thread.
+    Thread(Box<ThreadPage>),
+    /// What is known about the channel.
+    Info,
 }
 
 /// Selects a part of a thread.
@@ -82,27 +93,33 @@ pub(crate) async fn thread(
         .await?
         .ok_or_else(missing)?;
     let page = gather::timeline::read(&channel, &TimelineStart::Around(root_ts), &state.zone).await?;
-    in_channel(&state, &channel, page, Some(thread)).await
+    in_channel(&state, &channel, page, Beside::Thread(Box::new(thread))).await
 }
 
-/// Renders messages of a channel, and a thread next to them.
-async fn in_channel(
+/// Renders messages of a channel, and what is next to them.
+pub(super) async fn in_channel(
     state: &Visit,
     channel: &JoinedChannel<'_>,
     mut page: TimelinePage,
-    thread: Option<pages::thread::ThreadPage>,
+    mut beside: Beside,
 ) -> PageResult {
     let location = channel.current_location();
-    let roots: Vec<Ts> = page.messages.iter().map(|message| message.ts.clone()).collect();
+    let mut roots: Vec<Ts> = page.messages.iter().map(|message| message.ts.clone()).collect();
+    if let Beside::Thread(thread) = &beside {
+        roots.push(thread.root_ts.clone());
+    }
     if let Some(index) = state.index.get().await {
         // Even without counts, threads are linked.
-        let mut sizes = index.thread_sizes(channel.locations(), &roots).await.unwrap_or_default();
+        let sizes = index.thread_sizes(channel.locations(), &roots).await.unwrap_or_default();
         for message in &mut page.messages {
-            message.thread = sizes.remove(&message.ts);
+            message.thread = sizes.get(&message.ts).cloned();
+        }
+        if let Beside::Thread(thread) = &mut beside {
+            thread.size = sizes.get(&thread.root_ts).cloned();
         }
     }
     let mut all: Vec<&PageMessage> = page.messages.iter().collect();
-    if let Some(thread) = &thread {
+    if let Beside::Thread(thread) = &beside {
         all.extend(thread.root.iter().chain(&thread.replies));
     }
     let pins = channel::pins(channel, &state.zone).await?;
@@ -110,13 +127,26 @@ async fn in_channel(
     let (mut names, pictures) = names_and_pictures(state, channel, &all).await?;
     let mut title = channel::title(&*state.archive, location, &mut names).await?;
     title.pins = pins;
+    let info = match &beside {
+        Beside::Info => Some(channel_info::read(&*state.archive, channel, &mut names).await?),
+        Beside::Nothing | Beside::Thread(_) => None,
+    };
     let shown =
         PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, location };
     let main = html! {
         (pages::timeline::head(&title, &page, &shown, true))
         (pages::timeline::messages(&page, &shown))
     };
-    let side_pane = thread.as_ref().map(|thread| pages::thread::thread_pane(thread, &shown));
+    let side_pane = match (&beside, &info) {
+        (Beside::Thread(thread), _) => {
+            Some(SidePane { label: "Thread", content: pages::thread::thread_pane(thread, &shown) })
+        }
+        (Beside::Info, Some(info)) => {
+            let content = pages::channel_info::info_pane(&title, info, &shown);
+            Some(SidePane { label: "About the channel", content })
+        }
+        (Beside::Nothing | Beside::Info, _) => None,
+    };
     let main_pane = if side_pane.is_some() { MainPane::Side } else { MainPane::Page };
     let frame = Frame {
         title: format!("#{}", title.name),
@@ -131,7 +161,7 @@ async fn in_channel(
 }
 
 /// Reads the names and pictures of everyone in these messages.
-async fn names_and_pictures<'a>(
+pub(super) async fn names_and_pictures<'a>(
     state: &'a Visit,
     channel: &JoinedChannel<'_>,
     messages: &[&PageMessage],

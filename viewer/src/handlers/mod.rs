@@ -1,8 +1,10 @@
 //! Request handlers, which gather the data of a page and render it.
 //!
+//! * [`about`]: what is known about a channel or a person.
 //! * [`messages`]: channels, threads, versions; [`links`]: Slack's links to them; [`search`]: the search.
 //! * [`site`]: the other pages; [`cached`]: cached data that all pages need.
 
+pub(crate) mod about;
 mod cached;
 pub(crate) mod links;
 pub(crate) mod messages;
@@ -20,7 +22,7 @@ use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::sidebar::ChannelMenu;
 use crate::state::Visit;
 
-pub(crate) use cached::CachedValue;
+pub(crate) use cached::{CachedValue, ChannelActivities};
 
 type PageResult = Result<Response, PageError>;
 

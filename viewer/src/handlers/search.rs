@@ -4,29 +4,36 @@ use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use maud::html;
+use reader::access::Sight;
 use reader::find;
 use reader::permalink::SlackLink;
-use reader::search::query::SearchQuery;
-use search::hits::{self, SearchError, SearchRequest};
+use reader::search::query::{SearchQuery, unknown_operators};
+use search::hits::{self, SearchError, SearchHit, SearchRequest};
 use serde::Deserialize;
 
 use super::cached::menu;
 use super::links::redirect_to_link;
 use super::{LINKS, PageResult, Visit};
-use crate::answer::{self, PageError};
+use crate::answer::{self, PageError, redirect_to};
 use crate::links::SitePage;
 use crate::pages;
 use crate::pages::layout::{self, Frame, MainPane};
-use crate::pages::search::{HITS_PER_PAGE, SearchPage};
+use crate::pages::search::{HITS_PER_PAGE, HitCount, SearchPage, address};
 
 /// Maximum number of result pages. Beyond it, the user must refine the query.
 const MAX_HIT_PAGES: usize = 50;
 
-/// The query and the page number.
+/// Maximum number of messages that are counted: a fraction of a second.
+const MAX_COUNTED: usize = 10_000;
+
+/// The query, the channel to add to it, the order, and the page number.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct SearchParams {
     q: String,
+    #[serde(rename = "in")]
+    channel: Option<String>,
+    sort: String,
     page: Option<usize>,
 }
 
@@ -35,8 +42,14 @@ pub(crate) async fn search(state: Visit, Query(params): Query<SearchParams>) -> 
     if let Some(link) = SlackLink::parse(&params.q) {
         return redirect_to_link(&state, link).await;
     }
+    if let Some(channel) = params.channel {
+        return Ok(redirect_to(&address(&format!("{} in:{channel}", params.q.trim()), false)));
+    }
     let number = params.page.unwrap_or(1).clamp(1, MAX_HIT_PAGES);
-    let page = SearchPage { query: params.q, number, ..SearchPage::default() };
+    // Ranking weighs words by all messages, also by those that a restricted reader does not see.
+    let can_rank = state.reader.sight == Sight::Everything;
+    let is_ranked = can_rank && params.sort == "best";
+    let page = SearchPage { query: params.q, number, can_rank, is_ranked, ..SearchPage::default() };
     let (status, page) = run_search(&state, page).await?;
     let main = html! { div class="plain-page" { (pages::search::search_page(&page, &state.zone, &LINKS)) } };
     let frame = Frame {
@@ -49,6 +62,25 @@ pub(crate) async fn search(state: Visit, Query(params): Query<SearchParams>) -> 
         side_pane: None,
     };
     Ok((status, answer::html(layout::page(&frame, &LINKS))).into_response())
+}
+
+/// Finds the newest messages with files; none if the index cannot be used.
+pub(super) async fn newest_with_files(state: &Visit, limit: usize) -> Vec<SearchHit> {
+    let (Some(index), Ok(query)) = (state.index.get().await, SearchQuery::parse("has:file")) else {
+        return Vec::new();
+    };
+    let Ok(teams) = find::teams(&*state.archive).await else { return Vec::new() };
+    let request = SearchRequest {
+        query,
+        teams,
+        zone: state.zone.clone(),
+        limit,
+        is_ranked: false,
+        with_deleted: false,
+        before: None,
+        hidden: state.reader.sight.hidden().cloned().unwrap_or_default(),
+    };
+    hits::search(&*state.archive, &index, request).await.map(|answer| answer.hits).unwrap_or_default()
 }
 
 async fn run_search(state: &Visit, mut page: SearchPage) -> Result<(StatusCode, SearchPage), PageError> {
@@ -70,20 +102,22 @@ async fn run_search(state: &Visit, mut page: SearchPage) -> Result<(StatusCode, 
     let teams = find::teams(&*state.archive).await?;
     let (zone, limit) = (state.zone.clone(), page.number * HITS_PER_PAGE + 1);
     let hidden = state.reader.sight.hidden().cloned().unwrap_or_default();
-    let request = SearchRequest {
-        query,
-        teams,
-        zone,
-        limit,
-        is_ranked: false,
-        with_deleted: false,
-        before: None,
-        hidden,
-    };
+    let is_ranked = page.is_ranked;
+    let request =
+        SearchRequest { query, teams, zone, limit, is_ranked, with_deleted: false, before: None, hidden };
+    page.unknown_operators = unknown_operators(&page.query);
+    let counted = hits::estimate(&*state.archive, &index, request.clone(), MAX_COUNTED + 1).await;
     match hits::search(&*state.archive, &index, request).await {
         Ok(mut answer) => {
             page.has_more = answer.hits.len() == limit && page.number < MAX_HIT_PAGES;
             answer.hits.truncate(limit - 1);
+            page.count = match counted {
+                // All hits were read.
+                Ok(_) if !page.has_more && !answer.is_truncated => HitCount::Exact(answer.hits.len()),
+                Ok(count) if count > MAX_COUNTED as u64 => HitCount::MoreThan(MAX_COUNTED),
+                Ok(count) => HitCount::About(count),
+                Err(_) => HitCount::Unknown,
+            };
             page.hits = answer.hits.split_off(answer.hits.len().min((page.number - 1) * HITS_PER_PAGE));
             if answer.is_truncated {
                 page.remarks

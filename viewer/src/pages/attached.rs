@@ -17,12 +17,16 @@ const MAX_FILES: usize = 100;
 /// Maximum number of characters of a name that are shown.
 const MAX_FILE_NAME_CHARS: usize = 120;
 
+/// The greatest width and height at which a picture is shown, in pixels. The style sheet has the same ones.
+const MAX_PICTURE: [u64; 2] = [416, 320];
+
+/// No picture has more pixels in a row: browsers show fewer.
+const MAX_PIXELS: u64 = 100_000;
+
 /// How a browser shows a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileShape {
-    /// As a picture.
     Image,
-    /// As a video.
     Video,
     /// As sound.
     Audio,
@@ -57,6 +61,17 @@ pub fn of(message: &MessageView, shown: &PageContext<'_>) -> Markup {
     }
 }
 
+/// The size at which a picture is shown, so that the page does not move when it is loaded: as large as it is, and
+/// at most the greatest size. `None` if Slack does not say how large it is.
+fn shown_size(file: &Value) -> Option<[u64; 2]> {
+    let [width, height] = ["original_w", "original_h"]
+        .map(|name| file[name].as_u64().filter(|pixels| (1..=MAX_PIXELS).contains(pixels)));
+    let (width, height) = (width?, height?);
+    let [max_width, max_height] = MAX_PICTURE;
+    let width_shown = width.min(max_width).min((max_height * width / height).max(1));
+    Some([width_shown, (height * width_shown / width).clamp(1, max_height)])
+}
+
 fn one(message: &MessageView, file: &Value, shown: &PageContext<'_>) -> Markup {
     let name = ["title", "name", "id"]
         .into_iter()
@@ -81,15 +96,14 @@ fn one(message: &MessageView, file: &Value, shown: &PageContext<'_>) -> Markup {
         return html! { span class="file missing" { bdi { (name) } @if let Some(size) = size { " " (size) } " – " (why) } };
     };
     let caption = html! {
-        a class="file" href=(address) download {
-            bdi { (name) }
-            @if let Some(size) = size { " " span class="quiet" { (size) } }
-            @if files::is_deleted(file) { " " span class="quiet" { "deleted in Slack" } }
-        }
+        a class="file" href=(address) download { bdi { (name) } }
+        @if let Some(size) = size { " " span class="quiet" { (size) } }
+        @if files::is_deleted(file) { " " span class="quiet" { "deleted in Slack" } }
     };
     match FileShape::from_content_type(file["mimetype"].as_str().unwrap_or_default()) {
         FileShape::Image => html! {
-            a href=(address) { img src=(address) alt=(name) loading="lazy"; } (caption)
+            @let [width, height] = shown_size(file).map_or([None; 2], |size| size.map(Some));
+            a class="picture" href=(address) { img src=(address) alt=(name) width=[width] height=[height] loading="lazy"; } (caption)
         },
         FileShape::Video => {
             html! { video src=(address) controls preload="none" aria-label=(name) {} (caption) }

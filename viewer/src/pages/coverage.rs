@@ -21,11 +21,9 @@ const MAX_HOLES: usize = 50;
 /// The coverage of a channel.
 #[derive(Debug)]
 pub struct CoveredRow {
-    /// The channel.
     pub location: ChannelOfTeam,
     /// The channel's name.
     pub name: Option<String>,
-    /// The coverage.
     pub coverage: ChannelCoverage,
 }
 

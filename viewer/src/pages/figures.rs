@@ -3,8 +3,9 @@
 use maud::{DOCTYPE, Markup, html};
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 use reader::figures::wording::{
-    WEEKDAYS, author_and_channel, change, is_of_scope, nothing_posted, number_text, report_notes, title,
+    WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text, report_notes, title,
 };
+use reader::joined::ChannelOfTeam;
 use reader::numbers::grouped;
 use reader::plain;
 use rules::figures::partners::CountByPerson;
@@ -51,7 +52,10 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
         .iter()
         .map(|row| {
             let name = row.name.as_deref().unwrap_or(&row.user);
+            let address =
+                links.filter(|_| row.name.is_some()).and_then(|links| links.person(&report.team, &row.user));
             RankedRow::new(row.rank, name, [row.messages, row.previous], [row.share, row.cumulative_share])
+                .linked(address)
         })
         .collect();
     html! {
@@ -60,12 +64,11 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
             (report.period.in_words())
             span class="quiet" { ", compared with " (report.period.previous().in_words()) }
         }
+        p class="headline" { (headline(report)) }
         @for note in report_notes(report) { p class="note" { (with_code(&note)) } }
         (figures(report))
-        @if report.figure(FigureName::Messages).value.map(Number::as_f64) == Some(0.0) {
-            p { (nothing_posted(report)) }
-        } @else { (times(report)) }
-        @if !matches!(report.scope, Scope::Channel(_)) { (channels(report)) }
+        @if report.figure(FigureName::Messages).value.map(Number::as_f64) != Some(0.0) { (times(report)) }
+        @if !matches!(report.scope, Scope::Channel(_)) { (channels(report, links)) }
         (table("People", &people))
         div class="sides" {
             (counts("Reactions", report.emoji.iter().map(|(name, count)| (reaction(name), *count))))
@@ -140,11 +143,14 @@ fn times(report: &FiguresReport) -> Markup {
     }
 }
 
-fn channels(report: &FiguresReport) -> Markup {
+fn channels(report: &FiguresReport, links: Option<&dyn LinkScheme>) -> Markup {
     let name = |name: Option<&str>, id: &str| name.map_or_else(|| id.to_owned(), |name| format!("#{name}"));
     let rows = report.channels.iter().map(|row| {
         let name = name(row.name.as_deref(), row.channel.as_str());
+        let location = ChannelOfTeam { team: report.team.clone(), channel: row.channel.clone() };
+        let address = links.map(|links| links.channel(&location));
         RankedRow::new(row.rank, &name, [row.messages, row.previous], [row.share, row.cumulative_share])
+            .linked(address)
     });
     table("Channels", &rows.collect::<Vec<_>>())
 }
@@ -157,6 +163,8 @@ struct RankedRow {
     previous: u64,
     share: f64,
     cumulative_share: f64,
+    /// The page of the channel or person, if the site has one.
+    address: Option<String>,
 }
 
 impl RankedRow {
@@ -167,7 +175,12 @@ impl RankedRow {
         [messages, previous]: [u64; 2],
         [share, cumulative_share]: [f64; 2],
     ) -> Self {
-        Self { rank, name: plain::excerpt(name, MAX_NAME_CHARS), messages, previous, share, cumulative_share }
+        let name = plain::excerpt(name, MAX_NAME_CHARS);
+        Self { rank, name, messages, previous, share, cumulative_share, address: None }
+    }
+
+    fn linked(self, address: Option<String>) -> Self {
+        Self { address, ..self }
     }
 }
 
@@ -179,13 +192,13 @@ fn table(title: &str, rows: &[RankedRow]) -> Markup {
             table {
                 thead { tr {
                     td {} td {} th scope="col" class="number" { "messages" } th scope="col" class="number" { "before" }
-                    th scope="col" class="number" { "share" } th scope="col" class="number cumulative" { "so far" } td {}
+                    th scope="col" class="number" { "share" } th scope="col" class="number cumulative" { "added up" } td {}
                 } }
                 tbody {
                     @for row in rows.iter().take(MAX_ROWS) {
                         tr {
                             td class="number quiet" { (row.rank) }
-                            td class="name" { (row.name) }
+                            td class="name" { @match &row.address { Some(address) => a href=(address) { (row.name) }, None => (row.name) } }
                             td class="number" { (grouped(row.messages)) }
                             td class="number quiet" { (grouped(row.previous)) }
                             td class="number" { (format!("{:.1} %", row.share * 100.0)) }

@@ -9,10 +9,12 @@ use super::sidebar::{self, ChannelMenu};
 use crate::assets;
 use crate::links::{LinkScheme, SitePage};
 
+/// Maximum length of the channel's name in the search form.
+const MAX_HERE_CHARS: usize = 20;
+
 /// The pane that a narrow screen shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainPane {
-    /// The channels.
     Channels,
     /// The page itself.
     Page,
@@ -28,14 +30,21 @@ pub struct Frame<'a> {
     pub page: Option<SitePage>,
     /// The initial text of the search field.
     pub query: &'a str,
-    /// The menu of channels.
     pub menu: &'a ChannelMenu,
     /// The pane that a narrow screen shows.
     pub main_pane: MainPane,
     /// The page.
     pub main: Markup,
-    /// A thread next to the page.
-    pub side_pane: Option<Markup>,
+    /// What is next to the page.
+    pub side_pane: Option<SidePane>,
+}
+
+/// A pane next to a page.
+pub struct SidePane {
+    /// Its name for screen readers.
+    pub label: &'static str,
+    /// What it shows.
+    pub content: Markup,
 }
 
 /// Renders a whole page.
@@ -47,7 +56,6 @@ pub fn page(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
 
 /// Renders what a page shows.
 pub(super) fn body(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
-    let site = plain::excerpt(&frame.menu.site_name, MAX_NAME_CHARS);
     let shows = match frame.main_pane {
         MainPane::Channels => "shows-channels",
         MainPane::Page => "shows-page",
@@ -55,23 +63,35 @@ pub(super) fn body(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
     };
     html! {
         a class="skip" href="#main" { "Skip to the content" }
+        (top(frame.menu, frame.query, frame.page, links))
+        div class={ "panes " (shows) @if frame.side_pane.is_some() { " has-beside" } } {
+            nav class="channels" aria-label="Channels" { (sidebar::menu(frame.menu, links)) }
+            main id="main" tabindex="-1" { (reading(frame.menu)) (frame.main) }
+            @if let Some(side_pane) = &frame.side_pane { aside aria-label=(side_pane.label) { (side_pane.content) } }
+        }
+    }
+}
+
+/// Renders the head of a page: the site's name, the search and the navigation.
+pub(super) fn top(
+    menu: &ChannelMenu,
+    query: &str,
+    current: Option<SitePage>,
+    links: &dyn LinkScheme,
+) -> Markup {
+    html! {
         header class="top" {
-            a class="site" href=[links.site_page(SitePage::Channels)] { bdi { (site) } }
-            (search_form(frame.query, links))
+            a class="site" href=[links.site_page(SitePage::Channels)] { bdi { (plain::excerpt(&menu.site_name, MAX_NAME_CHARS)) } }
+            (search_form(menu, query, links))
             nav aria-label="Pages" {
                 ul {
                     @for page in SitePage::ALL {
                         @if let Some(address) = links.site_page(page) {
-                            li { a href=(address) aria-current=[(frame.page == Some(page)).then_some("page")] { (page.name()) } }
+                            li { a href=(address) aria-current=[(current == Some(page)).then_some("page")] { (page.name()) } }
                         }
                     }
                 }
             }
-        }
-        div class={ "panes " (shows) @if frame.side_pane.is_some() { " has-beside" } } {
-            nav class="channels" aria-label="Channels" { (sidebar::menu(frame.menu, links)) }
-            main id="main" tabindex="-1" { (reading(frame.menu)) (frame.main) }
-            @if let Some(side_pane) = &frame.side_pane { aside aria-label="Thread" { (side_pane) } }
         }
     }
 }
@@ -94,12 +114,19 @@ fn reading(menu: &ChannelMenu) -> Markup {
 }
 
 /// Renders the search form, if the site has a search.
-fn search_form(query: &str, links: &dyn LinkScheme) -> Markup {
+fn search_form(menu: &ChannelMenu, query: &str, links: &dyn LinkScheme) -> Markup {
+    let current = menu.channels.iter().find(|channel| Some(&channel.location) == menu.current.as_ref());
     html! {
         @if let Some(address) = links.site_page(SitePage::Search) {
             form class="search" role="search" action=(address) method="get" {
                 label class="unseen" for="q" { "Search messages" }
                 input id="q" name="q" type="search" value=(query) placeholder="Search" maxlength="1000" autocomplete="off";
+                @if let Some(channel) = current {
+                    label class="here" {
+                        input type="checkbox" name="in" value=(channel.location.channel);
+                        " in " bdi { "#" (plain::excerpt(&channel.display_name(), MAX_HERE_CHARS)) }
+                    }
+                }
                 button type="submit" { "Search" }
             }
         }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use reader::numbers::{counted, grouped};
 use reader::plain;
+use reader::text::spans::{LineKind, TextLine, TextSpan};
 use reader::text::{Manner, MessageAuthor, MessageText};
 use rules::view::MessageView;
 use search::counts::ThreadSize;
@@ -20,10 +21,12 @@ const MAX_REACTIONS: usize = 100;
 /// Maximum number of people who are named per reaction.
 pub const MAX_REACTORS: usize = 20;
 
+/// Maximum number of emoji, and spaces between them, that are shown large.
+const MAX_LARGE_SPANS: usize = 9;
+
 /// Number of colours for initials.
 const COLORS: u32 = 8;
 
-/// A message on a page.
 #[derive(Debug)]
 pub struct PageMessage {
     /// When it was written.
@@ -37,7 +40,6 @@ pub struct PageMessage {
 }
 
 impl PageMessage {
-    /// Whether the message is deleted.
     pub fn is_deleted(&self) -> bool {
         self.row.is_deleted()
     }
@@ -92,6 +94,12 @@ pub(super) fn author_name(author: &MessageAuthor, shown: &PageContext<'_>) -> St
     }
 }
 
+/// Renders the name of a person as a link to their page, if the site has one.
+pub(super) fn person_link(user: &str, name: &str, shown: &PageContext<'_>) -> Markup {
+    let address = shown.links.person(&shown.location.team, user).filter(|_| shown.names.has_name(user));
+    html! { bdi class="author" { @match address { Some(address) => a href=(address) { (name) }, None => (name) } } }
+}
+
 /// Renders a message.
 pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageContext<'_>) -> Markup {
     let PageMessage { ts, row, content, .. } = message;
@@ -113,12 +121,21 @@ pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageC
             @if !flags.continues_previous { (picture(content.author.user.as_deref(), &author, shown)) }
             div class="body" {
                 p class="head" {
-                    @if !flags.continues_previous { bdi class="author" { (named_author) } " " }
+                    @if !flags.continues_previous {
+                        @match content.author.user.as_deref() {
+                            Some(user) => (person_link(user, &named_author, shown)),
+                            None => bdi class="author" { (named_author) },
+                        }
+                        " "
+                    }
                     @if content.author.bot.is_some() && !flags.continues_previous { span class="app" { "app" } " " }
                     (time(ts, flags, shown))
                     (marks(message, shown))
+                    @if let Some(link) = shown.links.copied_link(&shown.location.channel, ts) {
+                        " " button type="button" class="copy-link" data-link=(link) { "Copy link" }
+                    }
                 }
-                div class="text" dir="auto" {
+                div class={ "text" @if is_lone_emoji(&content.lines) { " lone-emoji" } } dir="auto" {
                     @match content.manner {
                         Manner::Speech => (speech(message, shown)),
                         Manner::Notice => (words::lines(&content.lines, shown)),
@@ -130,6 +147,28 @@ pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageC
             }
         }
     }
+}
+
+/// Whether a message has a few emoji and nothing else, which are shown large.
+fn is_lone_emoji(lines: &[TextLine]) -> bool {
+    let [line] = lines else { return false };
+    let is_emoji = |span: &TextSpan| match span {
+        TextSpan::Emoji { .. } => true,
+        TextSpan::Text(text, _) => text.trim().is_empty(),
+        TextSpan::Link { .. }
+        | TextSpan::User { .. }
+        | TextSpan::Channel { .. }
+        | TextSpan::UserGroup { .. }
+        | TextSpan::Broadcast(_)
+        | TextSpan::Cell
+        | TextSpan::Control(_) => false,
+    };
+    (1..=MAX_LARGE_SPANS).contains(&line.spans.len())
+        && line.kind == LineKind::Plain
+        && line.frame.is_none()
+        && line.marker.is_empty()
+        && line.spans.iter().all(is_emoji)
+        && line.spans.iter().any(|span| matches!(span, TextSpan::Emoji { .. }))
 }
 
 fn speech(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
@@ -174,6 +213,11 @@ fn marks(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
 /// Renders the picture of a person, or otherwise their initials.
 pub(super) fn picture(user: Option<&str>, author: &str, shown: &PageContext<'_>) -> Markup {
     let picture = user.and_then(|user| shown.links.picture(shown.pictures.people.get(user)?));
+    picture_or_initials(picture.as_deref(), author)
+}
+
+/// Renders the picture at this address, or otherwise the initials of a name.
+pub(super) fn picture_or_initials(picture: Option<&str>, author: &str) -> Markup {
     html! {
         @match picture {
             Some(picture) => img class="avatar" src=(picture) alt="" loading="lazy" width="36" height="36";,
@@ -203,8 +247,10 @@ fn reactions(row: &MessageView, shown: &PageContext<'_>) -> Markup {
                     @let count = reaction["count"].as_u64().unwrap_or_default();
                     @let label = format!(":{}: {}", plain::excerpt(plain_name, MAX_NAME_CHARS), reactors(reaction, count, shown));
                     li title=(label) {
-                        (words::emoji(name, &[], shown)) " " (grouped(count))
-                        span class="unseen" { " " (label) }
+                        details {
+                            summary { (words::emoji(name, &[], shown)) " " (grouped(count)) }
+                            (label)
+                        }
                     }
                 }
                 @if listed.len() > MAX_REACTIONS { li { "and " (listed.len() - MAX_REACTIONS) " more" } }

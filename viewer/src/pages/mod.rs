@@ -3,18 +3,22 @@
 //! * [`layout`]: the layout of each page; [`sidebar`]: its menu of channels.
 //! * [`timeline`], [`thread`], [`versions`]: lists of a [`message`], with its [`words`] and its [`attached`]
 //!   files.
-//! * [`search`], [`files`], [`figures`] with their [`plots`], [`coverage`]: the other pages; [`login`] and
+//! * [`channel_info`]: what is known about a channel, and its threads; [`person`]: what is known about a person.
+//! * [`home`]: the first page; [`search`], [`files`], [`figures`] with their [`plots`], [`coverage`]: the other pages; [`login`] and
 //!   [`notice`]: pages that replace another one; [`site`]: pages of an exported site; [`public`]:
 //!   pages, feeds and sitemaps of a public site.
 
 pub mod attached;
+pub mod channel_info;
 pub mod coverage;
 pub mod figures;
 pub mod files;
+pub mod home;
 pub mod layout;
 pub mod login;
 pub mod message;
 pub mod notice;
+pub mod person;
 pub mod plots;
 pub mod public;
 pub mod search;

@@ -77,22 +77,17 @@ impl Render for JsonLd {
 /// A page of a list of pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicPart {
-    /// Its name.
     pub name: String,
-    /// Its address.
     pub address: String,
-    /// The number of its messages.
     pub messages: u64,
 }
 
 /// A page of a thread.
 #[derive(Debug)]
 pub struct PublicThread {
-    /// Its title.
     pub title: String,
     /// Its first message, on its first page.
     pub root: Option<PageMessage>,
-    /// The replies on this page.
     pub replies: Vec<PageMessage>,
     /// The address of the first message in its channel.
     pub in_channel: String,
@@ -229,7 +224,6 @@ pub fn not_found(site: &str, menu: &ChannelMenu, links: &dyn LinkScheme) -> Stri
     layout::document_with(&title, POLICY, &head, links, &layout::body(&frame, links)).into_string()
 }
 
-/// An entry of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedEntry {
     /// The absolute address, which identifies it.

@@ -13,7 +13,6 @@ use slack::ids::TeamId;
 use super::MAX_NAME_CHARS;
 use crate::links::{LinkScheme, SitePage};
 
-/// A channel of the menu.
 #[derive(Debug, Clone)]
 pub struct MenuChannel {
     /// The channel's location.
@@ -46,6 +45,17 @@ pub struct ChannelMenu {
     pub is_counting: bool,
     /// The workspaces whose history is being read.
     pub reading: Vec<HistoryProgress>,
+    /// Who can sign out, if anyone.
+    pub signed_in: Option<SignedIn>,
+}
+
+/// A reader who can sign out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedIn {
+    /// Their name; `None` for readers who know the password.
+    pub name: Option<String>,
+    /// The address of their page.
+    pub address: Option<String>,
 }
 
 impl ChannelMenu {
@@ -107,6 +117,14 @@ pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
             p class="quiet" { "There are no channels yet." }
         } @else if current.is_empty() && archived.is_empty() {
             p class="quiet" { "There are no such channels." }
+        }
+        @if let Some(SignedIn { name, address }) = &menu.signed_in {
+            form class="signed-in" action="/logout" method="post" {
+                @if let Some(name) = name {
+                    a href=[address] { bdi { (plain::excerpt(name, MAX_NAME_CHARS)) } }
+                }
+                button type="submit" { "Sign out" }
+            }
         }
     }
 }

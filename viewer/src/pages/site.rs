@@ -19,7 +19,6 @@ pub struct ListedPart {
     pub name: String,
     /// The part's address.
     pub address: String,
-    /// Number of messages in the part.
     pub messages: u64,
 }
 

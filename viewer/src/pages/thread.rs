@@ -1,14 +1,14 @@
 //! Renders a thread: its root and the replies.
 
 use maud::{Markup, html};
-use reader::numbers::counted;
+use reader::numbers::{counted, grouped};
+use search::counts::ThreadSize;
 
 use super::message::PageMessage;
 use super::{PageContext, timeline};
 use crate::times;
 use slack::ids::Ts;
 
-/// A page of a thread.
 #[derive(Debug)]
 pub struct ThreadPage {
     /// The timestamp of its root.
@@ -19,8 +19,10 @@ pub struct ThreadPage {
     pub replies: Vec<PageMessage>,
     /// The reply after which more follow, if there are more.
     pub next: Option<Ts>,
-    /// Whether earlier replies are left out.
-    pub is_later_part: bool,
+    /// Number of earlier replies that are left out.
+    pub skipped: usize,
+    /// All replies, if they are counted.
+    pub size: Option<ThreadSize>,
     /// The requested reply.
     pub target: Option<Ts>,
 }
@@ -40,17 +42,25 @@ pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
                     Some(root) => (messages(page, std::slice::from_ref(root), shown)),
                     None => p class="note" { "The message that this thread replies to is not in this archive." },
                 }
-                @if page.is_later_part { p class="way" { a href=(thread_address) { "First replies" } } }
-                @if !replies.is_empty() {
-                    h3 class="quiet" {
-                        (counted(replies.len(), "reply", "replies"))
-                        @if next.is_some() || page.is_later_part { " here" }
-                    }
-                }
+                @if page.skipped > 0 { p class="way" { a href=(thread_address) { "First replies" } } }
+                @if !replies.is_empty() { h3 class="quiet" { (part(page)) } }
                 (messages(page, replies, shown))
                 @if let Some(next) = next { p class="way" { a rel="next" href={ (thread_address) "?after=" (next) } { "More replies" } } }
             }
         }
+    }
+}
+
+/// Says which replies are shown, such as `replies 201–400 of 650`.
+fn part(page: &ThreadPage) -> String {
+    let ThreadPage { replies, next, skipped, size, .. } = page;
+    if next.is_none() && *skipped == 0 {
+        return counted(replies.len(), "reply", "replies");
+    }
+    let [first, last] = [skipped + 1, skipped + replies.len()].map(|number| grouped(number as u64));
+    match size {
+        Some(ThreadSize { replies, .. }) => format!("replies {first}–{last} of {}", grouped(*replies)),
+        None => format!("replies {first}–{last}"),
     }
 }
 
@@ -66,7 +76,8 @@ pub fn thread_section(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
         section class="day" {
             h2 { time datetime=(times::machine_readable(root_ts)) { (times::short(root_ts, shown.zone)) } }
             @if let Some(root) = root { (messages(page, std::slice::from_ref(root), shown)) }
-            (messages(page, replies, shown))
+            div class="replies" { (messages(page, replies, shown)) }
+            p class="way" { a href=(shown.links.message(shown.location, root_ts)) { "To this message in the channel" } }
         }
     }
 }

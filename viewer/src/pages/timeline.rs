@@ -7,6 +7,7 @@ use slack::ids::Ts;
 
 use super::message::{self, MessageFlags, PageMessage};
 use super::{MAX_NAME_CHARS, PageContext, words};
+use crate::links::AboutChannel;
 use crate::times;
 
 /// Maximum interval between messages of an author that are grouped under one name.
@@ -17,6 +18,9 @@ const MAX_NAMED: usize = 3;
 
 /// Maximum length of a pinned message in the list of pins.
 const MAX_PIN_CHARS: usize = 120;
+
+/// Before the messages of every channel.
+const FIRST_TS: &str = "0000000000.000001";
 
 /// The position of a page in its channel.
 #[derive(Debug, Default)]
@@ -53,16 +57,13 @@ pub struct ChannelTitle {
     pub marks: Vec<&'static str>,
     /// The pinned messages, oldest first.
     pub pins: Vec<PageMessage>,
-    /// Its bookmarks.
     pub bookmarks: Vec<ChannelBookmark>,
 }
 
 /// A bookmark of a channel. Both texts are untrusted.
 #[derive(Debug, Default)]
 pub struct ChannelBookmark {
-    /// Its title.
     pub title: String,
-    /// Its address.
     pub address: String,
     /// Whether it was removed in Slack.
     pub is_removed: bool,
@@ -77,8 +78,11 @@ pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, 
             @if !title.topic.is_empty() { p class="topic quiet" dir="auto" { (reader::plain::excerpt(&title.topic, 250)) } }
             (pins(&title.pins, shown))
             (bookmarks(&title.bookmarks, shown))
+            @if let Some(info) = shown.links.about_channel(shown.location, AboutChannel::Info) { a href=(info) { "About" } }
+            @if let Some(threads) = shown.links.about_channel(shown.location, AboutChannel::Threads) { a href=(threads) { "Threads" } }
             @if has_forms {
                 form class="day-form" action=(shown.links.channel(shown.location)) method="get" {
+                    @if let Some(first) = Ts::parse(FIRST_TS).ok().and_then(|first| shown.links.after(shown.location, &first)) { a href=(first) { "First message" } }
                     label for="day" { "Day" }
                     input id="day" name="day" type="date" required value=[page.day.map(|day| day.to_string())];
                     button type="submit" { "Go" }
@@ -94,14 +98,20 @@ fn pins(pinned: &[PageMessage], shown: &PageContext<'_>) -> Markup {
         @if !pinned.is_empty() {
             details class="pins" {
                 summary { (pinned.len()) " pinned" }
-                ul {
-                    @for message in pinned {
-                        @let first = message.content.lines.iter().map(|line| flat::line(line, shown.names)).find(|line| !line.is_empty());
-                        li {
-                            a href=(shown.links.message(shown.location, &message.ts)) { (times::short(&message.ts, shown.zone)) }
-                            " " bdi { (reader::plain::excerpt(first.as_deref().unwrap_or_default(), MAX_PIN_CHARS)) }
-                        }
-                    }
+                (pin_list(pinned, shown))
+            }
+        }
+    }
+}
+
+pub(super) fn pin_list(pinned: &[PageMessage], shown: &PageContext<'_>) -> Markup {
+    html! {
+        ul {
+            @for message in pinned {
+                @let first = message.content.lines.iter().map(|line| flat::line(line, shown.names)).find(|line| !line.is_empty());
+                li {
+                    a href=(shown.links.message(shown.location, &message.ts)) { (times::short(&message.ts, shown.zone)) }
+                    " " bdi { (reader::plain::excerpt(first.as_deref().unwrap_or_default(), MAX_PIN_CHARS)) }
                 }
             }
         }
@@ -113,13 +123,19 @@ fn bookmarks(bookmarks: &[ChannelBookmark], shown: &PageContext<'_>) -> Markup {
         @if !bookmarks.is_empty() {
             details class="bookmarks" {
                 summary { "Bookmarks" }
-                ul {
-                    @for ChannelBookmark { title, address, is_removed } in bookmarks {
-                        li {
-                            bdi { (words::link(address, Some(title), shown)) }
-                            @if *is_removed { " " span class="mark" { "removed" } }
-                        }
-                    }
+                (bookmark_list(bookmarks, shown))
+            }
+        }
+    }
+}
+
+pub(super) fn bookmark_list(bookmarks: &[ChannelBookmark], shown: &PageContext<'_>) -> Markup {
+    html! {
+        ul {
+            @for ChannelBookmark { title, address, is_removed } in bookmarks {
+                li {
+                    bdi { (words::link(address, Some(title), shown)) }
+                    @if *is_removed { " " span class="mark" { "removed" } }
                 }
             }
         }
@@ -176,8 +192,10 @@ fn missing_day(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     html! {
         @if let Some(day) = missing {
             p class="note" {
-                "There are no messages of " (times::day_in_words(day))
-                @if first.is_some() || page.ends.newer.is_some() { ": the next ones follow." } @else { ", and none after it." }
+                "There are no messages on " (times::day_in_words(day))
+                @if first.is_some_and(|first| first < day) { ", and none after it: the last ones follow." }
+                @else if first.is_some() || page.ends.newer.is_some() { ": the next ones follow." }
+                @else { ", and none after it." }
             }
         }
     }

@@ -7,12 +7,10 @@ use super::message::PageMessage;
 use super::{PageContext, attached, message, words};
 use crate::times;
 
-/// A version of a message.
 #[derive(Debug)]
 pub struct MessageVersion {
     /// When it replaced the previous version; `None` for the first one.
     pub since: Option<Ts>,
-    /// The message in this version.
     pub message: PageMessage,
 }
 

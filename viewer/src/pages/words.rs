@@ -142,7 +142,7 @@ fn one(span: &TextSpan, shown: &PageContext<'_>) -> Markup {
     match span {
         TextSpan::Text(words, style) => styled(&safe_text(words), *style),
         TextSpan::Link { address, label } => link(address, label.as_deref(), shown),
-        TextSpan::User { id, label } => mention('@', shown.names.mentioned_person(id, label.as_deref())),
+        TextSpan::User { id, label } => person(id, label.as_deref(), shown),
         TextSpan::Channel { id, label } => channel(id, label.as_deref(), shown),
         TextSpan::UserGroup { id, label } => {
             mention('@', shown.names.user_group_handle(id).or(label.as_deref()).unwrap_or(id))
@@ -181,6 +181,14 @@ fn styled(words: &str, TextStyle { bold, italic, strike, code }: TextStyle) -> M
 fn mention(sign: char, name: &str) -> Markup {
     let name = plain::excerpt(name.trim_start_matches(sign), MAX_NAME_CHARS);
     html! { bdi class="mention" { (sign) (name) } }
+}
+
+fn person(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
+    let name = mention('@', shown.names.mentioned_person(id, label));
+    match shown.links.person(&shown.location.team, id).filter(|_| shown.names.has_name(id)) {
+        Some(address) => html! { a href=(address) { (name) } },
+        None => name,
+    }
 }
 
 fn channel(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {

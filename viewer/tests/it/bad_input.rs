@@ -38,6 +38,14 @@ async fn missing_items_and_invalid_requests_have_an_error_page() {
         ("/search?page=many", 400),
         ("/search?q=a&q=b", 400),
         ("/c/T1/%ff", 400),
+        ("/c/T1/C9/info", 404),
+        ("/c/T9/C1/threads", 404),
+        ("/c/T1/C1/threads?before=now", 400),
+        ("/u/T1/U9", 404),
+        ("/u/T1/%3Cb%3E", 404),
+        ("/files?type=x", 400),
+        ("/files?state=x", 400),
+        ("/files?page=-1", 400),
     ] {
         let answer = fixture.get(path).await;
         assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.body);
@@ -60,6 +68,8 @@ async fn arbitrary_cursors_show_existing_messages() {
         ("/c/T1/C1?day=0001-01-01", 1),
         ("/search?q=text&page=99999999", 0),
         ("/files?team=T1&after=%F0", 0),
+        ("/files?page=18446744073709551615", 0),
+        ("/c/T1/C1/threads?before=999999999999.999999", 0),
         ("/t/T1/C1/1700001000.000000?after=999999999999.999999", 2),
     ] {
         assert_eq!(timestamps(&fixture.page(path).await).len(), expected, "{path}");

@@ -1,9 +1,13 @@
 //! Files and pictures come only from the store, with the type of their bytes.
 
 use axum::http::Method;
+use ports::archive::ArchiveExt;
+use rules::file::FileObject;
+use rules::file::row;
 use serde_json::json;
+use slack::ids::TeamId;
 
-use crate::fixture::{ViewerFixture, send_request};
+use crate::fixture::{ViewerFixture, link_with_rel, send_request};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and more";
 
@@ -183,4 +187,99 @@ async fn a_canvas_has_a_page_with_its_text_and_each_version_opens_its_bytes() {
     assert!(fixture.page("/files").await.contains("<a href=\"/canvas/T1/F1\">2 versions</a>"));
     let hits = fixture.page("/search?q=second").await;
     assert!(hits.contains("Canvas <a href=\"/canvas/T1/F1\"><bdi>Plan &lt;b&gt;</bdi></a>"), "{hits}");
+}
+
+#[tokio::test]
+async fn files_are_listed_newest_first_and_filters_combine() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    fixture.channel("C2", "plans").await;
+    fixture.person("U1", "Ana").await;
+    fixture.person("U2", "Bo").await;
+    let hostile = "<img src=x onerror=alert(1)>";
+    let files = [
+        ("F5", "C1", "U1", "image/png", "first.png"),
+        ("F1", "C2", "U2", "application/pdf", "plan.pdf"),
+        ("F4", "C2", "U1", "image/jpeg", "plan.jpg"),
+        ("F2", "C1", "U2", "application/zip", hostile),
+    ];
+    for (n, (id, channel, user, mimetype, name)) in files.into_iter().enumerate() {
+        let file = json!({ "id": id, "name": name, "mimetype": mimetype, "size": 9, "user": user });
+        fixture.share(channel, &format!("{}.000000", 1_700_001_000 + n), file, PNG).await;
+    }
+    let waiting = json!({ "id": "F3", "name": "waits.mp4", "mimetype": "video/mp4", "user": "U2" });
+    let object = FileObject::read(&waiting).unwrap();
+    let team = TeamId::parse("T1").unwrap();
+    fixture.archive().write(&row::seen(&team, &object, None)).await.unwrap();
+    let listed = async |query: &str| {
+        let page = fixture.page(&format!("/files?{query}")).await;
+        assert!(!page.contains("<img src=x"), "{page}");
+        page.split("data-file=\"").skip(1).map(|rest| rest[..2].to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    for (query, expected) in [
+        ("", "F2 F4 F1 F5 F3"),
+        ("q=PLAN", "F4 F1"),
+        ("channel=C2", "F4 F1"),
+        ("channel=%23plans&type=&state=&from=&q=", "F4 F1"),
+        ("from=U1", "F4 F5"),
+        ("from=%40bo", "F2 F1 F3"),
+        ("type=image", "F4 F5"),
+        ("type=video", "F3"),
+        ("type=document", "F1"),
+        ("type=other", "F2"),
+        ("type=audio", ""),
+        ("state=pending", "F3"),
+        ("state=held&type=image&from=U1&channel=C2&q=plan", "F4"),
+        ("state=held&type=image&from=U2", ""),
+    ] {
+        assert_eq!(listed(query).await, expected, "{query}");
+    }
+    let page = fixture.page("/files?from=U1&type=image").await;
+    for part in [
+        "<img class=\"thumbnail\" src=\"/files/T1/F4\" alt=\"plan.jpg\"",
+        "<a href=\"/u/T1/U1\"><bdi>Ana</bdi></a>",
+        "<bdi>#plans</bdi>",
+        "value=\"U1\"",
+        "<option value=\"image\" selected>",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    for (query, reason) in [
+        ("type=x", "There is no type x."),
+        ("state=%3Cb%3E", "There is no state &lt;b&gt;."),
+        ("channel=nosuch", "There is no channel nosuch."),
+        ("from=stranger", "There is no person stranger."),
+    ] {
+        let answer = fixture.get(&format!("/files?{query}")).await;
+        assert!(answer.status == 400 && answer.body.contains(reason), "{query}: {}", answer.body);
+    }
+    assert_eq!(fixture.get("/files?page=x").await.status, 400);
+    assert_eq!(fixture.get("/files?page=99999999999999999999").await.status, 400);
+}
+
+#[tokio::test]
+async fn a_list_of_files_is_paged_and_keeps_its_filters() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    let team = TeamId::parse("T1").unwrap();
+    for n in 0..120 {
+        let kind = if n % 6 == 0 { "text/plain" } else { "image/png" };
+        let file =
+            json!({ "id": format!("F{n}"), "name": "a & b", "mimetype": kind, "created": 1_700_000_000 + n });
+        let object = FileObject::read(&file).unwrap();
+        fixture.archive().write(&row::seen(&team, &object, None)).await.unwrap();
+    }
+    let (mut address, mut found) = ("/files?q=a+%26+b&type=image".to_owned(), Vec::new());
+    let mut pages = 0;
+    loop {
+        pages += 1;
+        let page = fixture.page(&address).await;
+        let ids = page.split("data-file=\"F").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
+        found.extend(ids.map(|id| id.parse::<u64>().unwrap()));
+        let Some(next) = link_with_rel(&page, "next") else { break };
+        address = next.replace("&amp;", "&");
+        assert!(address.contains("type=image") && address.contains("q=a%20%26%20b"), "{address}");
+    }
+    let expected: Vec<u64> = (0..120).rev().filter(|n| n % 6 != 0).collect();
+    assert_eq!((found, pages), (expected, 2));
 }

@@ -233,7 +233,6 @@ impl ViewerFixture {
         assert_eq!(indexer.handle(&[delivery_in(team, event)]).await, [JobOutcome::Done]);
     }
 
-    /// Indexes all messages.
     pub(crate) async fn index_messages(&self) {
         let index = SearchIndex::open(&self.folder.path().join("index.db")).await.unwrap();
         let (changes, archive) = (self.changes(), self.archive());

@@ -88,7 +88,15 @@ async fn markup_in_texts_names_and_queries_is_text() {
         "/search?q=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E",
         "/search?q=in%3A%23%3Cscript%3E",
         "/?channels=%22%3E%3Cscript%3E",
+        "/c/T1/C1/info",
+        "/c/T1/C1/threads",
+        "/u/T1/U1",
         "/files",
+        "/files?q=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        "/files?from=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        "/files?type=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        "/search?q=alert&sort=%22%3E%3Cscript%3E",
+        "/search?q=%22%3E%3Cscript%3E:x",
         "/coverage",
         "/stats",
         "/%3Cscript%3Ealert(1)%3C/script%3E",
@@ -108,7 +116,7 @@ async fn text_cannot_change_the_direction_of_adjacent_text() {
     fixture.post("C1", "1700001000.000000", "pay \u{202e}moc.live\u{202c} \u{200b}now\u{0}\u{7}").await;
     let page = fixture.page("/c/T1/C1").await;
     assert!(!page.contains(['\u{202e}', '\u{202c}', '\u{2066}', '\u{0}', '\u{7}', '\u{200b}']));
-    assert!(page.contains("<bdi class=\"author\">") && page.contains("dir=\"auto\""));
+    assert!(page.contains("<bdi class=\"author\"><a href=\"/u/T1/U1\">Ana") && page.contains("dir=\"auto\""));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Tests of the pages with a real archive: their content, access control, and hostile messages.
 #![expect(clippy::unwrap_used, reason = "test code: a failed unwrap fails the test")]
 
+mod about;
 mod access;
 mod bad_input;
 mod browser;

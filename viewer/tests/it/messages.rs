@@ -22,13 +22,13 @@ async fn markup_and_mentions_look_like_in_slack() {
     .await;
     for expected in [
         "<strong>bold</strong>",
-        "<bdi class=\"mention\">@Ana Lima</bdi>",
+        "<a href=\"/u/T1/U1\"><bdi class=\"mention\">@Ana Lima</bdi></a>",
         "<a href=\"/c/T1/C1\"><bdi class=\"mention\">#general</bdi></a>",
         "<a href=\"https://example.com/a\" rel=\"noopener noreferrer\">there</a>",
         "<span class=\"emoji\" title=\":tada:\">🎉</span>",
         "<blockquote><p>said</p></blockquote>",
         "<code>let x;\n  y</code></pre>",
-        "<bdi class=\"author\">Ana Lima</bdi>",
+        "<bdi class=\"author\"><a href=\"/u/T1/U1\">Ana Lima</a></bdi>",
         "aria-hidden=\"true\">AL</span>",
         "<time datetime=\"2023-11-14T22:30:00.0001Z\" title=\"2023-11-14 22:30:00\">22:30</time>",
     ] {
@@ -48,13 +48,13 @@ async fn a_person_of_another_organisation_is_shown_with_its_name() {
         )
         .await;
     let (team, other) = (TeamId::parse("T1").unwrap(), TeamId::parse("T2").unwrap());
-    assert!(fixture.page("/c/T1/C1").await.contains("<bdi class=\"author\">Pat &lt;b&gt;</bdi>"));
+    assert!(fixture.page("/c/T1/C1").await.contains("<a href=\"/u/T1/U0PAT\">Pat &lt;b&gt;</a>"));
     let acme = json!({ "id": "T2", "name": "Acme & Co" });
     let answered =
         organisation::answered(&team, &other, Some(&acme), &Ts::parse("1700000001.000000").unwrap());
     fixture.archive().write(&answered).await.unwrap();
     let page = fixture.page("/c/T1/C1").await;
-    assert!(page.contains("<bdi class=\"author\">Pat &lt;b&gt; (Acme &amp; Co)</bdi>"), "{page}");
+    assert!(page.contains("<a href=\"/u/T1/U0PAT\">Pat &lt;b&gt; (Acme &amp; Co)</a>"), "{page}");
 }
 
 /// Even if nothing else on the page mentions a channel.
@@ -199,7 +199,9 @@ async fn reactions_name_people_and_custom_emoji_are_pictures() {
     assert!(page.contains(":unknown:"));
     assert!(page.contains("<li title=\":thumbsup: Ana, Ben\">") && page.contains("👍🏽"), "{page}");
     assert!(
-        page.contains("<li title=\":yay: Ben\"><span class=\"emoji\" title=\":yay:\">🎉</span>"),
+        page.contains(
+            "<li title=\":yay: Ben\"><details><summary><span class=\"emoji\" title=\":yay:\">🎉</span>"
+        ),
         "{page}"
     );
 }
@@ -212,7 +214,7 @@ async fn messages_in_quick_succession_name_their_author_once() {
         fixture.post("C1", ts, "text").await;
     }
     let page = fixture.page("/c/T1/C1").await;
-    assert_eq!(page.matches("<bdi class=\"author\">Ana</bdi>").count(), 2);
+    assert_eq!(page.matches("<bdi class=\"author\"><a href=\"/u/T1/U1\">Ana</a></bdi>").count(), 2);
     assert_eq!(page.matches("class=\"message goes-on\"").count(), 1);
     // A message with marks has its own line for them.
     fixture.edit("C1", "1700001060.000000", "1700001070.000000", "text again").await;

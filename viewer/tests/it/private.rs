@@ -105,6 +105,15 @@ impl Site {
             let links = answer.body.split(['"', ' ']).map(|link| link.replace("&amp;", "&"));
             let links =
                 links.chain([location]).filter(|link| link.starts_with('/') && !link.starts_with("/static"));
+            // A search can be narrowed in every order; once is enough. The words of a search change only what a
+            // browser marks.
+            let links = links.filter(|link| !link.starts_with("/search") || link.matches("%20").count() < 2);
+            let links = links.map(|link| match link.split_once("q=") {
+                Some((page, _)) if page.starts_with("/c/") || page.starts_with("/t/") => {
+                    page.trim_end_matches(['&', '?']).to_owned()
+                }
+                Some(_) | None => link,
+            });
             pending.extend(links.map(|link| link.split('#').next().unwrap_or_default().to_owned()));
         }
         found
@@ -131,7 +140,22 @@ const BY_NAME: &[&str] = &[
     "/t/T1/C2/1794500000.000000",
     "/t/T1/C1/1794500003.000000",
     "/r/T1/C2/1794503600.000000",
+    "/c/T1/C2/info",
+    "/c/T1/C1/info",
+    "/c/T1/C2/threads",
+    "/c/T1/C1/threads?before=1794500000.500000",
+    "/u/T1/U3",
+    "/u/T1/U9",
     "/files?team=T1&after=F1",
+    "/files?page=1",
+    "/files?channel=C2",
+    "/files?channel=plans-secret",
+    "/files?channel=plans",
+    "/files?from=kim",
+    "/files?q=secret",
+    "/files?type=image&state=held",
+    "/search?q=deploy&in=C2",
+    "/search?q=toto:secret",
     "/files/T1/F2",
     "/files/T1/F4?updated=1794600002",
     "/canvas/T1/F4",

@@ -44,6 +44,13 @@ async fn a_member_signs_in_and_gets_the_page_that_they_asked_for() {
     assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax; Max-Age=86400"), "{set}");
     let cookie = session(&answer).unwrap();
     assert!(is_in(&router, &cookie).await && is_in(&provider.router(), &cookie).await);
+    let page = get(&router, "/c/T1/C1", &[("cookie", &cookie)]).await;
+    assert!(
+        page.body
+            .contains("<form class=\"signed-in\" action=\"/logout\" method=\"post\"><a href=\"/u/T1/U1\">"),
+        "{}",
+        page.body
+    );
 
     let out = send_request(router.clone(), Method::POST, "/logout", &[HOST, ("cookie", &cookie)], "").await;
     assert_eq!((out.status.as_u16(), out.header("location")), (303, "/login"));

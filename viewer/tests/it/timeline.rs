@@ -44,15 +44,16 @@ async fn a_day_starts_with_its_first_message_and_a_day_without_messages_has_a_no
     let page = fixture.page("/c/T1/C1?day=2026-09-27").await;
     assert_eq!(timestamps(&page)[0], all[15]);
     assert!(page.contains("Sunday, 27 September 2026") && link_with_rel(&page, "prev").is_some());
-    assert!(!page.contains("There are no messages of"));
+    assert!(!page.contains("There are no messages on"));
     let page = fixture.page("/c/T1/C1?day=2020-01-01").await;
-    assert!(page.contains("no messages of Wednesday, 1 January 2020: the next ones follow"), "{page}");
+    assert!(page.contains("no messages on Wednesday, 1 January 2020: the next ones follow"), "{page}");
     assert_eq!(timestamps(&page)[0], all[0]);
     let page = fixture.page("/c/T1/C1?day=1960-01-01").await;
-    assert!(page.contains("no messages of Friday, 1 January 1960: the next ones follow"), "{page}");
+    assert!(page.contains("no messages on Friday, 1 January 1960: the next ones follow"), "{page}");
     assert_eq!(timestamps(&page)[0], all[0]);
     let page = fixture.page("/c/T1/C1?day=2030-01-01").await;
-    assert!(page.contains("and none after it") && timestamps(&page).is_empty());
+    assert!(page.contains("and none after it: the last ones follow"), "{page}");
+    assert_eq!(timestamps(&page).last(), Some(&all[59].as_str()));
     assert!(link_with_rel(&page, "prev").is_some(), "there is a link back");
 }
 

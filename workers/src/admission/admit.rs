@@ -26,7 +26,6 @@ pub(crate) enum Step {
     },
     /// Copy the public mark of its channel to this ID.
     CarryOver(ChannelId),
-    /// Drop it, for this reason.
     Drop(DropReason),
     /// Skip it: it belongs to another worker, or is ignored.
     Pass,

@@ -25,7 +25,6 @@ const MAX_SEEN: usize = 10_000;
 /// How long a channel is remembered as private.
 const SEEN_FOR: Duration = Duration::from_secs(600);
 
-/// A channel of a workspace.
 pub(crate) type TeamChannel = (TeamId, ChannelId);
 
 /// Reads channel facts, and remembers which channels were recently private.

@@ -39,7 +39,7 @@ use tokio::time::Instant;
 
 use cache::Demand;
 use evaluate::{Evaluation, Fact};
-use lookup::{Failures, Floods, List, QUESTIONS_AT_ONCE, SingleFlight};
+use lookup::{Failures, Floods, QUESTIONS_AT_ONCE, SingleFlight};
 
 use crate::failure::JobFailure;
 
@@ -89,7 +89,6 @@ pub struct ExistenceParts {
     pub table: Arc<dyn Existence>,
     /// Contains the known entities, and the states of jobs that wait aside.
     pub archive: Arc<dyn Archive>,
-    /// The clock.
     pub clock: SharedClock,
     /// The mode; if unset, the check enforces as soon as there is a token.
     pub mode: Option<ExistenceMode>,
@@ -103,7 +102,6 @@ struct Inner {
     /// The limit of concurrent questions, for each kind of entity.
     limits: HashMap<Method, Semaphore>,
     questions: SingleFlight<Entity, Fact>,
-    lists: SingleFlight<(TeamId, List), ()>,
     table_fails: AtomicBool,
 }
 
@@ -117,7 +115,6 @@ impl ExistenceCheck {
             floods: Floods::new(Arc::clone(&parts.clock)),
             limits: limited.map(|method| (method, Semaphore::new(QUESTIONS_AT_ONCE))).into(),
             questions: SingleFlight::new(),
-            lists: SingleFlight::new(),
             table_fails: AtomicBool::new(false),
             parts,
         }))

@@ -32,9 +32,6 @@ pub(super) fn safe(lease: Duration) -> Duration {
 impl ClaimGuard<'_> {
     /// Does the work and renews the claim meanwhile. If the claim is lost, the work is dropped at its current
     /// await point.
-    ///
-    /// # Errors
-    /// [`Lost`].
     pub async fn keep<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Lost> {
         tokio::select! {
             biased;

@@ -54,7 +54,6 @@ impl ClaimMemory {
         was_active
     }
 
-    /// Claims in memory.
     pub(super) fn claim(&self, claim: &Claim, take: ClaimMode, now: TimestampMs) -> ClaimAnswer {
         let mut state = self.lock();
         let answer = state

@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 /// app is not in.
 const MAX_WAITING: usize = 1024;
 
-/// The channels to be joined.
 pub type JoinRequests = mpsc::Receiver<(TeamId, ChannelId)>;
 
 /// Asks another task to join channels, at Slack's pace.

@@ -28,7 +28,7 @@ const ATTEMPTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A list that is being read.
-pub(crate) struct Listing<'a> {
+pub(super) struct Listing<'a> {
     api: &'a WebApi,
     team: &'a TeamId,
     method: Method,
@@ -41,14 +41,14 @@ pub(crate) struct Listing<'a> {
 }
 
 /// A page, and Slack's clock before it was requested: every later change is newer than the page.
-pub(crate) struct ListingPage {
-    pub(crate) reply: ApiReply,
-    pub(crate) asked: Ts,
+pub(super) struct ListingPage {
+    pub(super) reply: ApiReply,
+    pub(super) asked: Ts,
 }
 
 impl<'a> Listing<'a> {
     /// A list that has not been read yet; `clock` is Slack's at its last answer.
-    pub(crate) fn new(
+    pub(super) fn new(
         api: &'a WebApi,
         team: &'a TeamId,
         method: Method,
@@ -59,7 +59,7 @@ impl<'a> Listing<'a> {
     }
 
     /// The next page; `None` after the last one.
-    pub(crate) async fn next(&mut self) -> Result<Option<ListingPage>, SyncError> {
+    pub(super) async fn next(&mut self) -> Result<Option<ListingPage>, SyncError> {
         let cursor = match &self.cursor {
             None if self.pages > 0 => return Ok(None),
             cursor => cursor.clone(),

@@ -36,8 +36,6 @@ pub use joiner::{JoinRequests, Joiner};
 pub use members::MembersToList;
 pub use report::{SyncError, SyncReport};
 
-pub(crate) use listing::Listing;
-
 use crate::admission::KnownEntities;
 use crate::admission::marks::Marks;
 

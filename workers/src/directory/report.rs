@@ -12,19 +12,15 @@ use slack_api::{ApiError, Method};
 /// The result of a sync of one workspace.
 #[derive(Debug)]
 pub struct SyncReport {
-    /// The workspace.
     pub team: TeamId,
     /// Its name in Slack.
     pub team_name: Option<String>,
     /// Its public channels.
     pub channels: SyncCounts,
-    /// Its people.
     pub people: SyncCounts,
-    /// Its accounts, counted as reports count them.
     pub accounts: AccountCounts,
     /// Its custom emoji.
     pub emoji: SyncCounts,
-    /// Its user groups.
     pub user_groups: SyncCounts,
     /// The bookmarks of the channels that this sync read.
     pub bookmarks: SyncCounts,

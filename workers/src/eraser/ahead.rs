@@ -22,7 +22,6 @@ const LATEST: &str = "999999999999.999999";
 /// Why an erasure could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum AheadError {
-    /// The archive.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The clock of this machine is wrong.
@@ -41,7 +40,6 @@ fn at_any_time(facts: &[ErasureFact]) -> Vec<ErasureFact> {
 /// What facts cover only because it is there when the erasure begins.
 #[derive(Debug, Clone, Default)]
 pub struct ErasedAhead {
-    /// The messages.
     messages: BTreeSet<(TeamId, ChannelId, Ts)>,
     /// The states and member counts of channels.
     pub(super) states: BTreeSet<ItemKey>,
@@ -54,9 +52,6 @@ pub struct ErasedAhead {
 
 impl ErasedAhead {
     /// Finds it in the rows of the archive and in quarantine.
-    ///
-    /// # Errors
-    /// [`AheadError`]
     pub async fn find(archive: &dyn Archive, facts: &[ErasureFact]) -> Result<Self, AheadError> {
         let mut ahead = Self { facts: at_any_time(facts), ..Self::default() };
         ahead.covered = ahead.facts.iter().collect();
@@ -119,9 +114,6 @@ impl ErasedAhead {
     }
 
     /// Adds what a job would write. Returns whether the job is covered.
-    ///
-    /// # Errors
-    /// [`AheadError::WrongClock`]
     pub fn job(&mut self, body: &str, facts: &[ErasureFact]) -> Result<bool, AheadError> {
         if cover_of(body, &self.facts, &self.covered) == JobCover::Free {
             return Ok(false);

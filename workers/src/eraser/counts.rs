@@ -13,17 +13,14 @@ const WRITE_UNIT_BYTES: u64 = 1024;
 /// The counts of what is erased, or would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EraserCounts {
-    /// Messages.
     pub messages: u64,
     /// Their earlier versions.
     pub revisions: u64,
-    /// Files.
     pub files: u64,
     /// Files and pictures that no row names.
     pub unnamed: u64,
     /// The bytes of files and pictures.
     pub bytes: u64,
-    /// People.
     pub users: u64,
     /// States of channels.
     pub states: u64,
@@ -33,7 +30,6 @@ pub struct EraserCounts {
     pub quarantined: u64,
     /// Messages that a hold keeps.
     pub held: u64,
-    /// Rows that were read.
     pub rows_read: u64,
     /// Approximate read units on DynamoDB.
     pub read_units: u64,
@@ -48,7 +44,6 @@ impl EraserCounts {
         self.read_units += rows.iter().map(bytes).sum::<u64>().div_ceil(READ_UNIT_BYTES);
     }
 
-    /// Counts a row that is erased.
     pub(super) fn erased(&mut self, row: &Item) {
         self.write_units += bytes(row).div_ceil(WRITE_UNIT_BYTES);
     }

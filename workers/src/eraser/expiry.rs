@@ -23,7 +23,6 @@ use crate::statistician;
 /// The part of a channel that became due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiredPeriod {
-    /// The channel.
     pub channel: ChannelId,
     /// What is before this time was removed by an earlier run.
     pub from: Option<Ts>,

@@ -70,7 +70,6 @@ pub enum EraserMode {
 /// interrupted erasure can name them again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErasurePart {
-    /// The messages of a channel.
     Messages(TeamId, ChannelId),
     /// One message, with its files.
     Message(TeamId, ChannelId, Ts),
@@ -78,13 +77,11 @@ pub enum ErasurePart {
     Questions(TeamId),
     /// The files that no message shares any more.
     Files(TeamId),
-    /// The figures of a workspace.
     Figures(TeamId),
     /// Jobs in quarantine.
     Quarantine,
     /// The states and the name of a channel.
     Channel(TeamId, ChannelId),
-    /// A person.
     Person(TeamId, UserId),
 }
 

@@ -11,7 +11,6 @@ use super::EraserCounts;
 /// A completed erasure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErasureRecord {
-    /// The workspace.
     pub team: TeamId,
     /// The time of the request, by the clock of the machine.
     pub at: Ts,

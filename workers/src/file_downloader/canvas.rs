@@ -1,7 +1,7 @@
 //! The versions of a canvas: fetches the current one, and stores its text for search.
 
 use ports::archive::{ItemKey, Update};
-use ports::files::Files;
+use ports::files::FileReader;
 use rules::file::canvas::{self, CanvasVersion, MissedEdit};
 use rules::file::row::{self, Share};
 use rules::file::{FileJob, FileObject, canvas_text, page_text};
@@ -110,10 +110,11 @@ impl FileDownloader {
         let EditedCanvas { version: CanvasVersion { updated, key, .. }, is_new, shares } = edited;
         let (team, file) = (&job.team, &job.object.id);
         if is_new {
-            let Some(page) = beginning(&*self.files, &key).await? else { return Ok(Vec::new()) };
+            // The bytes may have been removed meanwhile.
+            let Some(mut reader) = self.files.open(&key).await? else { return Ok(Vec::new()) };
+            let text = text(&mut *reader).await?;
             let row = self.archive.get(&ItemKey::file(team, file)).await?;
             let name = row.as_ref().and_then(row::object).and_then(|object| object.name);
-            let text = page_text::text_of_page(&page);
             self.write(&[&canvas_text::stored(team, file, updated, name.as_deref(), &text)]).await?;
         }
         let others = shares.into_iter().filter(|share| *share != job.share);
@@ -122,14 +123,55 @@ impl FileDownloader {
     }
 }
 
-/// The beginning of stored bytes; `None` if they were removed meanwhile.
-async fn beginning(files: &dyn Files, key: &ports::files::FileKey) -> Result<Option<Vec<u8>>, PortError> {
-    let Some(mut reader) = files.open(key).await? else { return Ok(None) };
+/// The text of a canvas, from the beginning of its stored bytes.
+async fn text(reader: &mut dyn FileReader) -> Result<String, PortError> {
     let mut page = Vec::new();
-    while page.len() < page_text::MAX_PAGE_BYTES
+    while page.len() <= page_text::MAX_PAGE_BYTES
         && let Some(chunk) = reader.next().await?
     {
         page.extend_from_slice(&chunk);
     }
-    Ok(Some(page))
+    Ok(page_text::text_of_page(&page))
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use bytes::Bytes;
+    use ports::files::FilesError;
+
+    use super::*;
+
+    /// Paragraphs, generated while they are read.
+    struct GeneratedPage {
+        size_bytes: u64,
+        read_bytes: u64,
+    }
+
+    const CHUNK: &[u8] = &[b' '; 64 * 1024];
+    const PARAGRAPH: &[u8] = b"<p>words</p>";
+
+    #[async_trait]
+    impl FileReader for GeneratedPage {
+        fn size_bytes(&self) -> u64 {
+            self.size_bytes
+        }
+
+        async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
+            let is_read = self.read_bytes >= self.size_bytes;
+            let mut chunk = CHUNK.to_vec();
+            chunk[..PARAGRAPH.len()].copy_from_slice(PARAGRAPH);
+            self.read_bytes += CHUNK.len() as u64;
+            Ok((!is_read).then(|| chunk.into()))
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_canvas_of_100_mb_only_the_beginning_is_read_and_its_text_says_so() {
+        let mut page = GeneratedPage { size_bytes: 100_000_000, read_bytes: 0 };
+        let text = text(&mut page).await.unwrap();
+        assert!(page.read_bytes <= (page_text::MAX_PAGE_BYTES + CHUNK.len()) as u64, "{}", page.read_bytes);
+        assert!(text.ends_with("words\n[and more in the canvas]"));
+        assert_eq!(text.matches("words").count(), page_text::MAX_PAGE_BYTES / CHUNK.len());
+    }
 }

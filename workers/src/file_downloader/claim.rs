@@ -34,7 +34,6 @@ impl From<ClaimsError> for JobFailure {
 }
 
 impl FileDownloader {
-    /// Claims the file of a job.
     pub(super) async fn claim_file(&self, job: &FileJob) -> Result<DownloadTurn<'_>, JobFailure> {
         let claim = match self.claim(job, ClaimMode::IfFree).await? {
             ClaimOutcome::Completed => match self.read_known_file(job).await? {

@@ -30,9 +30,7 @@ pub struct DownloadSettings {
     pub file_tries: u32,
     /// After this number of receives, a picture is given up: the next sync requests it again.
     pub image_tries: u32,
-    /// The time limits of a file download.
     pub file_time_limits: DownloadTimeLimits,
-    /// The time limits of a picture download.
     pub image_time_limits: DownloadTimeLimits,
     /// The limits of file claims.
     pub claims: claims::ClaimSettings,

@@ -104,7 +104,6 @@ pub(super) struct PageBounds {
 }
 
 impl HistoryCalls {
-    /// Calls for a workspace.
     pub fn new(api: Arc<WebApi>, team: TeamId, pause_policy: PausePolicy) -> Self {
         Self {
             api,
@@ -117,7 +116,6 @@ impl HistoryCalls {
         }
     }
 
-    /// The workspace.
     pub fn team(&self) -> &TeamId {
         &self.team
     }
@@ -127,7 +125,6 @@ impl HistoryCalls {
         self.api.slack_time(&self.team).await
     }
 
-    /// The number of calls made.
     pub fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }

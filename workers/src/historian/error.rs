@@ -13,7 +13,6 @@ pub enum HistoryError {
     /// Slack did not return the requested page.
     #[error(transparent)]
     Slack(#[from] ApiError),
-    /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// A job for a file could not be sent.

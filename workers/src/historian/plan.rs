@@ -13,7 +13,6 @@ pub enum RequestedHistory {
     Between(Interval),
     /// The missing parts of this interval, and its end again for edits and late replies.
     Missing {
-        /// The interval.
         whole: Interval,
         /// The length of the end that is read again, in microseconds.
         again_micros: i64,

@@ -70,7 +70,6 @@ pub enum SpanEnd {
     Paused,
 }
 
-/// A fetched page.
 struct FetchedPage {
     messages: Vec<HistoryMessage>,
     times: PageTimes,

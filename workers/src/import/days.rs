@@ -33,9 +33,7 @@ const MAX_REMEMBERED: usize = 4_000_000;
 /// The days of a public channel.
 #[derive(Debug)]
 pub(crate) struct ChannelDays {
-    /// Its workspace.
     pub(crate) team: TeamId,
-    /// The channel.
     pub(crate) channel: ChannelId,
     /// Its days, in order.
     pub(crate) days: Vec<EntryIndex>,
@@ -46,7 +44,6 @@ pub(crate) struct ChannelDays {
 /// Messages to be stored.
 #[derive(Debug)]
 pub(crate) struct MessageBatch {
-    /// The messages.
     pub(crate) messages: Vec<HistoryMessage>,
     /// The channel of each message, by its index among all channels that are read, and the name of its day.
     pub(crate) origins: Vec<(usize, Arc<str>)>,
@@ -55,7 +52,6 @@ pub(crate) struct MessageBatch {
 /// An item that the reading thread sends.
 #[derive(Debug)]
 pub(crate) enum DayDelivery {
-    /// A batch of messages.
     Batch(MessageBatch),
     /// A problem was found.
     Problem(Problem),

@@ -14,10 +14,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// A file may start with a byte order mark.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// An element.
 #[derive(Debug)]
 pub(crate) enum ArrayElement<'b> {
-    /// The element is JSON.
     Json(&'b RawValue),
     /// The element is not JSON, for this reason; the elements after it can be read.
     Malformed(&'static str),

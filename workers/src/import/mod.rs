@@ -85,7 +85,6 @@ pub struct FileTarget {
     pub files: Arc<dyn Files>,
 }
 
-/// The options of an import.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
     /// Its workspace, if the user specified it.
@@ -109,7 +108,6 @@ pub struct ImportSum {
     pub updated: u64,
     /// Messages that the archive already had completely.
     pub unchanged: u64,
-    /// People.
     pub users: u64,
     /// Files that were requested, or came with the export.
     pub files: u64,
@@ -119,11 +117,9 @@ pub struct ImportSum {
     pub private_skipped: u64,
     /// Items that should have been stored and were not.
     pub skipped: u64,
-    /// Problems.
     pub problems: u64,
 }
 
-/// The progress of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ImportProgress {
     /// Stored messages.
@@ -176,13 +172,10 @@ pub enum ImportError {
         /// The archive's workspaces.
         known: String,
     },
-    /// The archive failed.
     #[error("{0}; what was imported stays: import it again once this is solved")]
     Archive(#[from] ArchiveError),
-    /// The queue failed.
     #[error("{0}; what was imported stays: import it again once this is solved")]
     Queue(#[from] QueueError),
-    /// The store of files failed.
     #[error("{0}; what was imported stays: import it again once this is solved")]
     Files(#[from] FilesError),
     /// The reading thread ended early.
@@ -203,7 +196,6 @@ fn undecided(candidates: &str) -> String {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct FailedImport {
-    /// The error.
     pub error: Box<ImportError>,
     /// The totals up to the error; what was stored stays.
     pub sum: ImportSum,

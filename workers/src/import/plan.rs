@@ -39,13 +39,11 @@ pub(crate) struct ImportPlan {
 /// A workspace's part of an export.
 #[derive(Debug)]
 pub(crate) struct PlannedSection {
-    /// The workspace.
     pub(crate) team: TeamId,
     /// The lists of its people.
     pub(crate) users: Vec<EntryIndex>,
     /// The list of its public channels.
     pub(crate) list: Option<EntryIndex>,
-    /// Its people.
     pub(crate) people: Arc<HashSet<UserId>>,
     /// Its public channels, with their days in order.
     pub(crate) channels: BTreeMap<ChannelId, Vec<EntryIndex>>,

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 /// element.
 const MAX_LINES: u64 = 100;
 
-/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProblemKind {
     /// The zip, or a list of people or channels in it, cannot be read, or not to its end.
@@ -50,10 +49,8 @@ impl ProblemKind {
     }
 }
 
-/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its kind.
     pub kind: ProblemKind,
     /// The path in the zip: untrusted text.
     pub path: String,

@@ -27,7 +27,6 @@ const MAX_HOMES: usize = 1_000;
 /// The conversation that a folder belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FolderOwner {
-    /// A public channel.
     Public(ChannelId),
     /// A conversation that is never stored.
     Private,
@@ -38,7 +37,6 @@ pub(crate) enum FolderOwner {
 /// The conversations that are never stored, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PrivateCounts {
-    /// Private channels.
     pub channels: u64,
     /// Direct messages between two people.
     pub direct_messages: u64,
@@ -57,7 +55,6 @@ impl PrivateCounts {
 /// The lists of a section.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
-    /// The people.
     pub(crate) users: HashSet<UserId>,
     /// The people of the workspace itself: neither guests, nor apps, nor deactivated, nor of another one.
     members: HashSet<UserId>,

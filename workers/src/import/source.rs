@@ -2,7 +2,6 @@
 
 use std::io::{self, Read};
 
-/// An entry of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportEntry {
     /// Its name, which is never used as a path.
@@ -16,7 +15,6 @@ pub struct ExportEntry {
 /// The entries of an export, and their bytes. An implementation limits the bytes it returns for an entry: see
 /// [`EntryTooLarge`].
 pub trait ExportEntries: Send + 'static {
-    /// All entries.
     fn entries(&self) -> &[ExportEntry];
 
     /// The bytes of the entry at this index of [`ExportEntries::entries`].

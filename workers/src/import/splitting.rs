@@ -33,7 +33,6 @@ pub(super) struct DayChunk {
     pub(super) end: Option<DayEnd>,
 }
 
-/// The end of a day.
 #[derive(Debug)]
 pub(super) struct DayEnd {
     /// Its packed size in the export.

@@ -247,7 +247,6 @@ fn read(source: &mut dyn ExportEntries, entry: EntryIndex, sender: &mpsc::Sender
     }
 }
 
-/// The file object in a message.
 fn object(message: &Item, file: &FileId) -> Option<FileObject> {
     let files = message.attributes.get("files").and_then(Value::as_array)?;
     files.iter().filter_map(FileObject::read).find(|object| object.id == *file)

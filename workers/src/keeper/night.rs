@@ -28,9 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a night needs.
 pub struct Nights {
-    /// The archive.
     pub archive: Arc<dyn Archive>,
-    /// The files.
     pub files: Arc<dyn Files>,
     /// Keeps two runs apart.
     pub claimant: Claimant,

@@ -39,13 +39,11 @@ pub struct RetentionPlan {
 /// The counts of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiredChannel {
-    /// The channel.
     pub channel: ChannelId,
     /// The days for which its messages are kept; `None` for ever.
     pub days: Option<u32>,
     /// What is before this time has expired.
     pub until: Ts,
-    /// The counts.
     pub counts: EraserCounts,
 }
 

@@ -57,7 +57,6 @@ struct RepliesPage<'a> {
 }
 
 impl Poster {
-    /// Looks up a part.
     pub(super) async fn look_up_part(&self, id: &QuestionId, number: usize) -> Result<Lookup, JobFailure> {
         let archive = &*self.ports.archive;
         let (lookup, found) = match find_in_archive(archive, id, number).await? {

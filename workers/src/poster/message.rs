@@ -35,7 +35,6 @@ pub(super) enum PostOutcome {
     NotPosted(Duration),
     /// No token of the workspace may post.
     Stopped(String, Duration),
-    /// It is unknown whether it was posted.
     Unknown(String),
     /// It will never be posted.
     Refused(String),

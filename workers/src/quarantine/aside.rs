@@ -44,7 +44,6 @@ pub(super) const TRIPS: &str = "trips";
 pub(crate) struct Aside<'d> {
     /// The job.
     pub(crate) delivery: &'d Delivery,
-    /// What it waits for.
     pub(crate) cause: WaitCause,
     /// Why, for people.
     pub(crate) reason: &'d str,
@@ -284,7 +283,6 @@ pub(crate) async fn read_state(
     Ok(row.as_ref().and_then(WaitState::read).unwrap_or_else(|| WaitState::new(queue, team)))
 }
 
-/// All states.
 pub(crate) async fn states(archive: &dyn Archive) -> Result<Vec<WaitState>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::waiting_states())).await?;
     Ok(rows.iter().filter_map(WaitState::read).collect())

@@ -45,13 +45,11 @@ const MAX_FIELD_BYTES: usize = 100;
 pub(super) enum Keeping {
     /// The whole job.
     Whole,
-    /// Its outline.
     Outline,
     /// Only its count: see [`super::counted`].
     Number,
 }
 
-/// The totals of a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct DayTotals {
     day: i64,

@@ -27,7 +27,6 @@ impl QuarantineFilter {
         self.queue.is_none_or(|only| only == queue)
     }
 
-    /// Whether this job matches.
     pub(super) fn matches(&self, job: &Quarantined) -> bool {
         let has_reason = |part: &String| {
             redaction::text_without_secrets(&job.reason).to_lowercase().contains(&part.to_lowercase())

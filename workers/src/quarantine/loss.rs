@@ -22,7 +22,6 @@ use super::Quarantined;
 /// The gap that dropping a job causes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loss {
-    /// The workspace.
     pub team: TeamId,
     /// `None` if the event has no channel, or one with an invalid ID.
     pub channel: Option<ChannelId>,

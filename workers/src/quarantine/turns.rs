@@ -24,7 +24,6 @@ const MAX_TURN_BYTES: usize = 16 * 1024 * 1024;
 /// The rows that a turn reads at most to find those of one cause among those of others.
 const MAX_SCANNED: usize = 1_000;
 
-/// A job that waits.
 pub(crate) struct WaitingJob {
     job: Quarantined,
     cause: Option<WaitCause>,

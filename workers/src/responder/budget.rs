@@ -14,7 +14,6 @@ const MAX_ROUNDS: usize = 32;
 
 /// The result of a budget check.
 pub(super) enum BudgetRoom {
-    /// The budget has room.
     Free,
     /// The budget is exhausted; this text notifies the author.
     Notify(String),

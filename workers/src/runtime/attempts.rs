@@ -112,7 +112,6 @@ impl AttemptState {
 }
 
 impl Attempts {
-    /// The attempts of one batch.
     pub(super) fn for_batch(&self) -> BatchAttempts<'_> {
         BatchAttempts { attempts: self, open: Mutex::default() }
     }

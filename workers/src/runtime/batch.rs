@@ -23,7 +23,6 @@ impl ReceivedJob {
         Self { delivery, outcome: OnceLock::new() }
     }
 
-    /// The received delivery.
     pub fn delivery(&self) -> &Delivery {
         &self.delivery
     }
@@ -62,7 +61,6 @@ pub struct Batch<'b> {
 pub struct BatchJob<'b> {
     /// The received delivery.
     pub delivery: &'b Delivery,
-    /// Its decoded payload.
     pub payload: DecodedPayload<'b>,
     /// Set if it was sent back: by a person from quarantine, or after it has waited aside.
     pub origin: Option<Origin>,

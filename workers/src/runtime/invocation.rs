@@ -68,7 +68,6 @@ struct InvocationState {
     stopped: HashSet<GroupId>,
     /// Handled messages.
     acked: HashSet<Receipt>,
-    /// All messages of the invocation.
     all: Vec<(MessageId, Receipt)>,
 }
 

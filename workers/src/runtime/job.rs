@@ -47,7 +47,6 @@ pub enum DecodedPayload<'j> {
     Run {
         /// The workspace whose events it receives.
         team: TeamId,
-        /// The run.
         run: RunId,
         /// When it began.
         span: RunSpan,

@@ -56,11 +56,9 @@ pub struct Ports {
     pub queue: Arc<dyn Queue>,
     /// The archive for results, attempts and quarantine.
     pub archive: Arc<dyn Archive>,
-    /// The clock.
     pub clock: SharedClock,
 }
 
-/// The outcome of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobOutcome {
     /// Its effects are durable.

@@ -25,8 +25,9 @@ const FULL_QUEUE: u64 = 5_000;
 /// The wait until the depth of a full queue is read again.
 const FULL: Duration = Duration::from_secs(5);
 
-/// After this number of receives, a wake is replaced, so that it becomes no dead letter.
-const MAX_RECEIVES: u32 = 100;
+/// After this number of receives, a wake is replaced, so that it becomes no dead letter, also on a queue whose owner
+/// allows few of them.
+const MAX_RECEIVES: u32 = 3;
 
 /// The longest time that a wake is invisible: a state may change meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -111,8 +112,8 @@ async fn make_turn(
         return Ok(NextTurn::Never);
     }
     if delivery.receive_count >= MAX_RECEIVES {
-        renew(ports, queue, &state).await?;
-        return Ok(NextTurn::After(Duration::ZERO));
+        let is_replaced = renew(ports, queue, &state).await?;
+        return Ok(if is_replaced { NextTurn::Never } else { NextTurn::After(Duration::ZERO) });
     }
     let now = ports.clock.now();
     let until_due = TimestampMs(state.next_ms()).since(now);
@@ -198,17 +199,21 @@ pub(super) async fn rouse(ports: &Ports, queue: QueueName, states: &[WaitState])
 pub(super) async fn replace(ports: &Ports, queue: QueueName, wake: Option<Wake>) -> Result<(), PortError> {
     let Some(wake) = wake else { return Ok(()) };
     let state = aside::read_state(&*ports.archive, queue, &wake.team).await?;
-    if state.waits && state.wake == wake.number { renew(ports, queue, &state).await } else { Ok(()) }
+    if state.waits && state.wake == wake.number {
+        renew(ports, queue, &state).await?;
+    }
+    Ok(())
 }
 
-/// Sends another wake, unless the state has changed since it was read.
-async fn renew(ports: &Ports, queue: QueueName, state: &WaitState) -> Result<(), PortError> {
+/// Sends another wake, unless the state has changed since it was read; returns whether it did.
+async fn renew(ports: &Ports, queue: QueueName, state: &WaitState) -> Result<bool, PortError> {
     let mut renewed = state.clone();
     renewed.renew_wake();
     if let Ok(stored) = aside::store_state(&*ports.archive, &renewed).await? {
         aside::send_wake(ports, queue, &stored).await?;
+        return Ok(true);
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Records that these jobs, which had waited aside, wait no longer.

@@ -78,30 +78,14 @@ async fn store_distinct(
     if let Err(error) = skip_stored_revisions(archive, &mut steps).await {
         return vec![Err(error); messages.len()];
     }
-    let revisions: Vec<&Update> = steps.iter().flat_map(|step| &step.revisions).collect();
-    let mut kept = archive.write_all(&revisions).await.into_iter();
-    // A row may be written only after its revisions are stored.
-    let ready: Vec<Result<(), ArchiveError>> = steps
-        .iter()
-        .map(|step| {
-            let outcomes: Vec<_> = kept.by_ref().take(step.revisions.len()).collect();
-            outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
-        })
-        .collect();
-    let rows = steps.iter().zip(&ready).filter(|(_, ready)| ready.is_ok());
-    let rows: Vec<&Update> = rows.filter_map(|(step, _)| step.row.as_deref()).collect();
-    let mut written = archive.write_all(&rows).await.into_iter();
+    let writes: Vec<_> = steps.iter().map(|step| (&step.revisions[..], step.row.as_deref())).collect();
     let mut outcomes = Vec::with_capacity(steps.len());
-    for (step, ready) in steps.iter().zip(ready) {
-        outcomes.push(match (ready, &step.row) {
-            (Err(error), _) => Err(error),
-            (Ok(()), None) if step.revisions.is_empty() => Ok(StoredAs::Unchanged),
-            (Ok(()), None) => Ok(StoredAs::Updated),
-            (Ok(()), Some(_)) => match written.next() {
-                Some(Ok(outcome)) => finish_row(archive, step, outcome).await,
-                Some(Err(error)) => Err(error),
-                None => Err(ArchiveError::Unavailable("a write was not answered".into())),
-            },
+    for (step, written) in steps.iter().zip(versions::write_rows_after_revisions(archive, &writes).await) {
+        outcomes.push(match written {
+            Err(error) => Err(error),
+            Ok(None) if step.revisions.is_empty() => Ok(StoredAs::Unchanged),
+            Ok(None) => Ok(StoredAs::Updated),
+            Ok(Some(outcome)) => finish_row(archive, step, outcome).await,
         });
     }
     store_pins(archive, messages, &stored, &mut outcomes).await;

@@ -99,30 +99,40 @@ pub(super) async fn write_changes(
     };
     let plans: Vec<VersionPlan> =
         contents.iter().zip(&stored).map(|(content, stored)| plan(content, stored.as_ref())).collect();
-    let revisions: Vec<&Update> = plans.iter().flat_map(|plan| &plan.keep).collect();
-    let mut kept = archive.write_all(&revisions).await.into_iter();
-    // A row may be written only after its revisions are stored.
-    let mut ready: Vec<Result<(), ArchiveError>> = Vec::with_capacity(plans.len());
-    for plan in &plans {
-        let outcomes: Vec<_> = kept.by_ref().take(plan.keep.len()).collect();
-        ready.push(outcomes.into_iter().try_for_each(|outcome| outcome.map(drop)));
-    }
-    let rows = plans.iter().zip(&ready).filter(|(_, ready)| ready.is_ok());
-    let rows: Vec<&Update> = rows.filter_map(|(plan, _)| plan.row.as_ref()).collect();
-    let mut written = archive.write_all(&rows).await.into_iter();
+    let writes: Vec<_> = plans.iter().map(|plan| (&plan.keep[..], plan.row.as_ref())).collect();
+    let written = write_rows_after_revisions(archive, &writes).await;
     let mut results = Vec::with_capacity(contents.len());
-    for (((content, plan), ready), stored) in contents.iter().zip(plans).zip(ready).zip(stored) {
-        results.push(match (ready, &plan.row) {
-            (Err(error), _) => Err(error),
+    for (((content, plan), written), stored) in contents.iter().zip(plans).zip(written).zip(stored) {
+        results.push(match written {
+            Err(error) => Err(error),
             // The row stays unchanged, except for the parts that no version removes.
-            (Ok(()), None) => write_planned(archive, content, stored).await,
-            (Ok(()), Some(_)) => match written.next() {
-                Some(Ok(WriteOutcome::Applied)) => Ok(plan.kept_versions),
-                Some(Ok(WriteOutcome::Rejected(now))) => write_planned(archive, content, Some(now)).await,
-                Some(Err(error)) => Err(error),
-                None => write_planned(archive, content, stored).await,
-            },
+            Ok(None) => write_planned(archive, content, stored).await,
+            Ok(Some(WriteOutcome::Applied)) => Ok(plan.kept_versions),
+            Ok(Some(WriteOutcome::Rejected(now))) => write_planned(archive, content, Some(now)).await,
         });
     }
     results
+}
+
+/// Writes the revisions of many messages, then the row of each whose revisions are stored. `None`: no row.
+pub(super) async fn write_rows_after_revisions(
+    archive: &dyn Archive,
+    writes: &[(&[Update], Option<&Update>)],
+) -> Vec<Result<Option<WriteOutcome>, ArchiveError>> {
+    let revisions: Vec<&Update> = writes.iter().flat_map(|(revisions, _)| *revisions).collect();
+    let mut kept = archive.write_all(&revisions).await.into_iter();
+    let mut ready: Vec<Result<(), ArchiveError>> = Vec::with_capacity(writes.len());
+    for (revisions, _) in writes {
+        let outcomes: Vec<_> = kept.by_ref().take(revisions.len()).collect();
+        ready.push(outcomes.into_iter().try_for_each(|outcome| outcome.map(drop)));
+    }
+    let rows = writes.iter().zip(&ready).filter(|(_, ready)| ready.is_ok());
+    let rows: Vec<&Update> = rows.filter_map(|((_, row), _)| *row).collect();
+    let mut written = archive.write_all(&rows).await.into_iter();
+    let lost = || Err(ArchiveError::Unavailable("a write was not answered".into()));
+    let outcomes = writes.iter().zip(ready).map(|((_, row), ready)| {
+        ready?;
+        row.map(|_| written.next().unwrap_or_else(lost)).transpose()
+    });
+    outcomes.collect()
 }

@@ -17,7 +17,6 @@ pub(super) const ASSETS: &str = "assets";
 pub(super) const FILES: &str = "files";
 pub(super) const PICTURES: &str = "pictures";
 
-/// The files of a site.
 #[derive(Debug, Default)]
 pub(super) struct SiteFiles {
     /// The folder of each channel, without a trailing slash.

@@ -273,7 +273,8 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
             root: root_message,
             replies,
             next: None,
-            is_later_part: false,
+            skipped: 0,
+            size: None,
             target: None,
         })
     }

@@ -35,7 +35,7 @@ use report::{ChannelReport, Totals};
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct BackfillArgs {
     /// Channels, by name or id
-    #[arg(value_name = "CHANNEL", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "CHANNEL|--all", required_unless_present = "all", conflicts_with = "all")]
     channels: Vec<String>,
     /// Every channel that is kept
     #[arg(long)]

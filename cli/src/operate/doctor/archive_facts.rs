@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::facts::{ArchiveFacts, Gaps, NewestMessage, Unopened, within};
+use super::unnamed;
 use crate::operate::status::{self, Status};
 
 /// Timeout for an answer of one part of the backend: as long as the AWS client retries for a row.
@@ -71,7 +72,9 @@ async fn gather_from(backend: &Backend) -> ArchiveFacts {
     } else {
         None
     };
+    let unnamed = unnamed::find(&*archive, &*files, later.as_ref().unwrap_or(&status).as_ref().ok());
     ArchiveFacts {
+        unnamed: within(TIMEOUT, unnamed).await,
         ports,
         newest: within(TIMEOUT, newest_message(Arc::clone(&archive))).await,
         status,

@@ -17,13 +17,13 @@ use slack_api::check::{BotIdentity, ClockComparison};
 use slack_api::probe::ProbeFailure;
 use slack_api::{ApiError, TokenKind};
 
+use super::unnamed::UnnamedFiles;
 use super::{DoctorArgs, archive_facts, local_facts, slack_facts};
 use crate::operate::status::Status;
 
 /// Time limit for reading secrets: Secrets Manager answers within a second.
 pub(super) const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// All facts.
 pub(super) struct Facts {
     /// The flag with which another command opens the same archive.
     pub(super) backend_flag: String,
@@ -74,7 +74,6 @@ impl SocketFacts {
     }
 }
 
-/// The facts from Slack.
 pub(super) enum SlackFacts {
     /// A setting cannot be used.
     Unusable(String),
@@ -179,6 +178,8 @@ pub(super) struct ArchiveFacts {
     /// Whether another process has the folder open; `None` if this is unknown.
     pub(super) in_use: Option<bool>,
     pub(super) gaps: Result<Gaps, String>,
+    /// The files that no row names; `None` if they were not compared.
+    pub(super) unnamed: Result<Option<UnnamedFiles>, String>,
     /// `None` if there is no database file.
     pub(super) integrity: Option<Result<Integrity, String>>,
 }

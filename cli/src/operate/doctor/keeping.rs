@@ -498,6 +498,7 @@ mod tests {
                 later,
                 in_use,
                 gaps: Ok(Gaps::default()),
+                unnamed: Ok(None),
                 integrity: None,
             };
             backlog(&archive_facts, "--data d").remove(0)

@@ -2,7 +2,7 @@
 //!
 //! * [`facts`] are gathered first, each with a timeout, by [`slack_facts`], [`local_facts`] and
 //!   [`archive_facts`].
-//! * [`settings`], [`setup`], [`socket`], [`arrival`], [`keeping`] and [`responder`] evaluate them: pure functions of
+//! * [`settings`], [`setup`], [`socket`], [`arrival`], [`keeping`], [`unnamed`] and [`responder`] evaluate them: pure functions of
 //!   the facts.
 //! * [`check`] is a result: one line each, in the order in which an installation is set up.
 
@@ -17,6 +17,7 @@ mod settings;
 mod setup;
 mod slack_facts;
 mod socket;
+mod unnamed;
 
 use std::io::{self, Write};
 
@@ -82,6 +83,9 @@ fn all_checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
     checks.push(socket::check(facts));
     checks.extend(arrival::checks(facts, now_s));
     checks.extend(keeping::checks(facts));
+    if let Ok(archive_facts) = &facts.archive {
+        checks.push(unnamed::check(&archive_facts.unnamed, facts.on_aws));
+    }
     checks.push(responder::check(facts));
     checks
 }

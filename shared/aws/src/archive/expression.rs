@@ -13,9 +13,7 @@ use ports::archive::{Guard, Update};
 /// The parameters of an UpdateItem.
 #[derive(Debug, Default)]
 pub(super) struct Expression {
-    /// The update expression.
     pub(super) update: String,
-    /// The condition expression.
     pub(super) condition: String,
     /// The names of `#0`, `#1`, …: many of ours are reserved words, and any text may be a name.
     pub(super) names: HashMap<String, String>,

@@ -9,7 +9,6 @@ use ports::queue::topology::ARCHIVE_TABLE;
 
 /// The attribute with the stamp, which every write changes: see [`super::stamp`].
 pub(super) const STAMP: &str = "#w";
-/// The partition key.
 pub(super) const PARTITION: &str = ARCHIVE_TABLE.partition_key;
 /// The sort key.
 pub(super) const SORT: &str = "timestamp";

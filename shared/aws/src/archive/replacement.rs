@@ -58,9 +58,6 @@ impl<'a> Replacement<'a> {
     }
 
     /// The row to put, and the objects that must be written before it.
-    ///
-    /// # Errors
-    /// [`ArchiveError::TooLarge`].
     pub(super) fn into_row(mut self, stamp: &str) -> Result<Put, ArchiveError> {
         let json_bytes = self.json_bytes();
         if json_bytes > MAX_ITEM_BYTES {

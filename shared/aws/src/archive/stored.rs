@@ -74,7 +74,6 @@ impl StoredItem {
     }
 }
 
-/// The stamp of a row.
 pub(super) fn stamp_of(row: &StoredRow) -> Option<&str> {
     match row.get(STAMP) {
         Some(AttributeValue::N(stamp)) => Some(stamp),
@@ -82,7 +81,6 @@ pub(super) fn stamp_of(row: &StoredRow) -> Option<&str> {
     }
 }
 
-/// The primary key of an item.
 pub(super) fn primary_key(key: &ItemKey) -> StoredRow {
     [(PARTITION, &key.item_id), (SORT, &key.timestamp)]
         .into_iter()

@@ -15,7 +15,6 @@ use ports::archive::ArchiveError;
 use ports::queue::topology::TableRole;
 use s3::fault::CallSubject;
 
-/// The table.
 pub(super) struct ArchiveTable {
     pub(super) client: Client,
     pub(super) name: String,
@@ -48,7 +47,6 @@ pub(super) fn is_too_large<E: ProvideErrorMetadata>(error: &E) -> bool {
         })
 }
 
-/// A string attribute.
 pub(super) fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }

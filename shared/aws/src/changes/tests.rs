@@ -10,7 +10,6 @@ use ports::archive::{Item, Page, Update, WriteOutcome};
 
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
 const HOUR: Duration = Duration::from_secs(3600);
-/// The identity of the archive.
 const IDENTITY: &str = "bucket/SlackArchive";
 
 fn message(ts: &str, text: &str) -> Update {

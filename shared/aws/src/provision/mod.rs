@@ -39,7 +39,6 @@ pub struct ProvisionStep {
     pub change: ResourceChange,
 }
 
-/// The change of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceChange {
     /// The resource was missing.
@@ -56,7 +55,6 @@ pub enum ProvisionError {
     /// A resource of that name was not created by this program. Nothing was changed.
     #[error("{resource} exists and is not this installation's ({why}): nothing was changed; {remedy}")]
     Foreign {
-        /// The resource.
         resource: String,
         /// Why it is foreign.
         why: String,
@@ -73,9 +71,7 @@ pub enum ProvisionError {
 pub struct Parts<'a> {
     /// These queues, each with its dead-letter queue.
     pub queues: &'a [QueueName],
-    /// The tables.
     pub tables: bool,
-    /// The bucket.
     pub bucket: bool,
 }
 

@@ -17,7 +17,6 @@ pub enum LambdaBatchError {
     /// A message has no id, receipt or body, or comes from another queue than the first.
     #[error("a message of {queue} {what}")]
     Message {
-        /// The queue of the batch.
         queue: QueueRef,
         /// What is wrong with the message.
         what: &'static str,

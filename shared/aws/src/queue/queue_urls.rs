@@ -37,7 +37,6 @@ impl QueueUrl {
         }
     }
 
-    /// The error of a failed call.
     pub(super) fn unavailable<E>(&self, error: &super::CallError<E>) -> QueueError
     where
         E: aws_smithy_types::error::metadata::ProvideErrorMetadata + std::error::Error + 'static,

@@ -1,5 +1,6 @@
 //! Lists the published files of a data folder, in the order of their keys.
 
+use std::cmp::Ordering;
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -11,12 +12,9 @@ use ports::files::FileKey;
 /// created.
 const MAX_DEPTH: usize = 8;
 
-/// A published file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedFile {
-    /// Its key.
     pub key: String,
-    /// Its path.
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
@@ -26,6 +24,8 @@ pub struct PublishedFile {
 /// lead to the next file.
 pub struct Inventory {
     root: PathBuf,
+    /// The parts of the key after which the list begins.
+    after: Vec<String>,
     /// The keys that are still to be visited, the next one last.
     remaining: Vec<String>,
     /// The number of entries that are not files of the archive, and the first one.
@@ -36,8 +36,14 @@ pub struct Inventory {
 impl Inventory {
     /// The files of a data folder.
     pub fn new(data: &Path) -> Self {
-        let root = data.join(FILES_FOLDER);
-        let mut inventory = Self { root, remaining: Vec::new(), foreign: None, unread: None };
+        Self::after(&data.join(FILES_FOLDER), None)
+    }
+
+    /// The files in this folder after a key.
+    pub(crate) fn after(root: &Path, key: Option<&FileKey>) -> Self {
+        let after = key.iter().flat_map(|key| key.as_str().split('/')).map(str::to_owned).collect();
+        let root = root.to_owned();
+        let mut inventory = Self { root, after, remaining: Vec::new(), foreign: None, unread: None };
         if let Err(error) = inventory.descend("") {
             inventory.unread = (error.kind() != ErrorKind::NotFound).then_some(error);
         }
@@ -62,8 +68,19 @@ impl Inventory {
         }
         names.sort_unstable_by(|a, b| b.cmp(a));
         let below = |name: &String| if key.is_empty() { name.clone() } else { format!("{key}/{name}") };
-        self.remaining.extend(names.iter().map(below));
+        let below: Vec<String> = names.iter().map(below).filter(|key| !self.is_before(key)).collect();
+        self.remaining.extend(below);
         Ok(())
+    }
+
+    /// Whether neither this key nor one below it comes after the key at which the list begins.
+    fn is_before(&self, key: &str) -> bool {
+        let mut parts = key.split('/');
+        let before = self.after.iter().find_map(|after| {
+            let order = parts.next().map_or(Ordering::Greater, |part| part.cmp(after));
+            order.is_ne().then_some(order)
+        });
+        before.map_or(!self.after.is_empty(), Ordering::is_lt)
     }
 
     fn add_foreign(&mut self, path: PathBuf) {

@@ -23,9 +23,7 @@ pub struct Manifest {
     pub files_uri: String,
     /// Whether it contains the files' bytes.
     pub has_files: bool,
-    /// The database.
     pub database: BackupEntry,
-    /// The files.
     pub files: Vec<BackupEntry>,
 }
 

@@ -53,17 +53,11 @@ pub struct CopiedRows(Connection);
 
 impl CopiedRows {
     /// Opens a copy for reading.
-    ///
-    /// # Errors
-    /// [`BackupError::Copy`]
     pub fn open(copy: &Path) -> Result<Self, BackupError> {
         open_for_reading(copy).map(Self).map_err(BackupError::Copy)
     }
 
     /// Reads a row.
-    ///
-    /// # Errors
-    /// [`BackupError::Copy`]
     pub fn get(&self, key: &ItemKey) -> Result<Option<Item>, BackupError> {
         let select = "SELECT item_id, timestamp, attributes FROM items WHERE item_id = ?1 AND timestamp = ?2";
         let mut select = self.0.prepare_cached(select).map_err(BackupError::Copy)?;
@@ -79,9 +73,6 @@ impl CopiedRows {
     }
 
     /// Reads the rows of a partition, one after the other.
-    ///
-    /// # Errors
-    /// [`BackupError::Copy`]
     pub fn for_each(&self, item_id: &str, mut each: impl FnMut(Item)) -> Result<(), BackupError> {
         let select = "SELECT item_id, timestamp, attributes FROM items WHERE item_id = ?1";
         let mut select = self.0.prepare_cached(select).map_err(BackupError::Copy)?;

@@ -18,8 +18,9 @@ use bytes::{Bytes, BytesMut};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, LIST_PAGE, ListedFile, Published};
 
+use crate::backup::{Inventory, PublishedFile};
 use folders::Folders;
 use temporary::{TemporaryFile, TemporaryFiles};
 
@@ -87,6 +88,24 @@ impl Files for EmbeddedFiles {
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
         let (folders, path) = (Arc::clone(&self.folders), self.path(key));
         run_blocking(move || folders.unlink(&path)).await
+    }
+
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError> {
+        let inventory = Inventory::after(&self.folder, after);
+        run_blocking(move || {
+            let is_gone = |found: &io::Result<PublishedFile>| {
+                found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+            };
+            // A file may be deleted between two steps.
+            let page = inventory.filter(|found| !is_gone(found)).take(LIST_PAGE);
+            page.map(|found| {
+                let PublishedFile { key, bytes, .. } = found?;
+                let key = FileKey::parse(&key).ok_or_else(|| io::Error::from(ErrorKind::InvalidData))?;
+                Ok(ListedFile { key, size_bytes: bytes })
+            })
+            .collect()
+        })
+        .await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

@@ -13,7 +13,6 @@ const PAGE: i64 = 200;
 pub struct QueuedJob {
     /// Its sequence number.
     pub seq: i64,
-    /// Its body.
     pub body: String,
 }
 

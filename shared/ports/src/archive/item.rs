@@ -53,7 +53,6 @@ impl Item {
         self.attributes.get(name) == Some(&Value::Bool(true))
     }
 
-    /// Whether the item was erased.
     pub fn is_erased(&self) -> bool {
         self.has_flag(ERASED)
     }

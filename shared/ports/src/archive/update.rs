@@ -42,7 +42,6 @@ pub enum Guard {
 /// change the attributes of the register, and `set_if_absent` adds missing attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// The key of the item.
     pub key: ItemKey,
     /// The condition.
     pub guard: Guard,

@@ -18,9 +18,7 @@ const WHOLE: &str = "all";
 /// The messages of a channel of one day in UTC, or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChangedSpan {
-    /// The workspace.
     pub team: TeamId,
-    /// The channel.
     pub channel: ChannelId,
     /// The day of the messages; `None` for the whole channel.
     pub day: Option<Date>,
@@ -34,7 +32,6 @@ impl ChangedSpan {
         Some(Self { team, channel, day: day_of(&Ts::parse(&row.timestamp).ok()?) })
     }
 
-    /// A whole channel.
     pub fn whole(team: TeamId, channel: ChannelId) -> Self {
         Self { team, channel, day: None }
     }

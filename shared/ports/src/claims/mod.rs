@@ -26,7 +26,6 @@ pub const DEFAULT_TTL: Duration = Duration::from_secs(6 * 3600);
 /// The subject of the work, only for people who read the table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClaimContext {
-    /// The file.
     pub file_id: Option<FileId>,
     /// The channel where it was shared.
     pub channel_id: Option<ChannelId>,

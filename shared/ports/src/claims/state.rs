@@ -4,7 +4,6 @@ use super::{Claim, ClaimAnswer, ClaimMode, ClaimOwner};
 use crate::clock::TimestampMs;
 use crate::lease::{self, MAX_LEASE};
 
-/// The status of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimStatus {
     /// Its owner is working on it, or has crashed.
@@ -33,7 +32,6 @@ impl ClaimStatus {
 /// DynamoDB requires for a `ttl`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimState {
-    /// The status.
     pub status: ClaimStatus,
     /// The current or last owner.
     pub owner: ClaimOwner,

@@ -9,7 +9,7 @@ use slack::hex::to_hex;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 /// The prefix of every key.
-const ROOT: &str = "slack/";
+pub const ROOT: &str = "slack/";
 
 /// The maximum length of a key: ids and a timestamp, all of bounded length.
 const MAX_KEY_BYTES: usize = 200;
@@ -92,24 +92,17 @@ impl FileKey {
 pub enum FileKeyParts {
     /// A version of a file that was stored for this message.
     Shared {
-        /// The workspace.
         team: TeamId,
         /// The channel of the message.
         channel: ChannelId,
-        /// The message.
         ts: Ts,
-        /// The file.
         file: FileId,
     },
     /// An avatar or an emoji.
-    Image {
-        /// The workspace.
-        team: TeamId,
-    },
+    Image { team: TeamId },
 }
 
 impl FileKeyParts {
-    /// The workspace.
     pub fn team(&self) -> &TeamId {
         match self {
             Self::Shared { team, .. } | Self::Image { team } => team,

@@ -18,6 +18,18 @@ pub enum FilesError {
     Unavailable(String),
 }
 
+/// The maximum number of files in a page of a list, which is S3's.
+pub const LIST_PAGE: usize = 1_000;
+
+/// A published file in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Its key.
+    pub key: FileKey,
+    /// Its length.
+    pub size_bytes: u64,
+}
+
 /// The result of publishing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
@@ -39,6 +51,10 @@ pub trait Files: Send + Sync + 'static {
     /// Removes a published file with all its older versions. Returns whether it existed. The key is free
     /// again: a file that is being written under this key becomes visible when it is published.
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError>;
+
+    /// Returns the next published files after this key, in an order of the store; none after the last one. Each
+    /// page has at most [`LIST_PAGE`] files. A file that is stored or deleted meanwhile may be missing.
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError>;
 
     /// Checks whether the store can accept a file now.
     async fn ready(&self) -> Result<(), FilesError>;

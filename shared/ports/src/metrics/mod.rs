@@ -24,13 +24,11 @@ pub struct Metric {
     pub name: &'static str,
     /// How it behaves.
     pub kind: MetricKind,
-    /// Its labels.
     pub labels: &'static str,
     /// What it measures.
     pub help: &'static str,
     /// The section of the dashboard that shows it.
     pub section: &'static str,
-    /// Its alerts.
     pub alerts: &'static [Alert],
 }
 
@@ -78,7 +76,6 @@ pub enum AlertCondition {
         selector: &'static str,
         /// The labels.
         by: &'static str,
-        /// The bound.
         bound: u32,
     },
     /// No process exports the metric.

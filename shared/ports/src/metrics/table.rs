@@ -35,7 +35,7 @@ metrics_table! {
             lasts: "2m",
             severity: Critical,
             summary: "Ingest answers 5xx: events could not be put on the queue ({{ $labels.outcome }})",
-            next: "Look into the log of ingest: the disk may be full, or the queue out of reach. Slack tries again, but not for ever.",
+            next: "Look into the log of ingest: the disk may be full, or the queue out of reach. Slack retries three times.",
         },
         Alert {
             name: "AnnalistEventsHeldBack",
@@ -73,10 +73,10 @@ metrics_table! {
             lasts: "5m",
             severity: Warning,
             summary: "One answer in a hundred takes more than 2 s",
-            next: "Slack waits for 3 s: give the disk or the queue less to do.",
+            next: "Slack waits for 3 s: reduce the load on the disk or the queue.",
         };
     INGEST_CONNECTIONS = "annalist_ingest_connections", Gauge, "",
-        "Open connections of ingest. From 576 on each is closed with its next answer, 768 are all there are.";
+        "Open connections of ingest. From 576 on, each connection is closed after its next response; the maximum is 768.";
     INGEST_FULL = "annalist_ingest_full_total", Counter, "",
         "Times that ingest had no room for another connection.";
 
@@ -161,7 +161,7 @@ metrics_table! {
             lasts: "0m",
             severity: Warning,
             summary: "A job crashed the {{ $labels.worker }}",
-            next: "Three times, and it is put in quarantine. Please report what the log says.",
+            next: "After three crashes the job is quarantined. Please report what the log says.",
         },
         Alert {
             name: "AnnalistJobQuarantined",
@@ -198,7 +198,7 @@ metrics_table! {
             next: "Nothing is lost, but work is done twice: the queue is out of reach, or the machine has too much to do.",
         };
     DEAD_LETTERS = "annalist_dead_letters_total", Counter, "queue",
-        "Dead letters that were set aside, or put in quarantine after the fourth time.";
+        "Dead letters that were set aside, or quarantined after the fourth time.";
 
     ["Waiting jobs"]
     WAITING_JOBS = "annalist_waiting_jobs", Gauge, "queue, cause",
@@ -264,7 +264,7 @@ metrics_table! {
             when: Above { selector: "", by: "instance", bound: 0 },
             lasts: "5m",
             severity: Warning,
-            summary: "Slack does not say whether what events claim exists: they wait",
+            summary: "Slack is not answering existence checks; the affected events wait",
             next: "annalist status says why. Nothing is lost meanwhile.",
         };
 

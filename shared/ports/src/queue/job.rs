@@ -121,9 +121,7 @@ pub struct Origin {
 /// The turn in which a job that waited aside was sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Trial {
-    /// What it waited for.
     pub cause: WaitCause,
-    /// The number of the turn.
     pub turn: u64,
 }
 

@@ -39,7 +39,6 @@ pub const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
 pub struct QueueRef {
     /// The queue in the topology.
     pub name: QueueName,
-    /// Whether this is its dead-letter queue.
     pub dead_letters: bool,
 }
 
@@ -139,7 +138,6 @@ pub struct Outgoing {
 /// The parameters of a receive.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiveRequest {
-    /// The queue.
     pub queue: QueueRef,
     /// The maximum number of messages; a backend may return fewer (SQS: 10).
     pub max: usize,
@@ -166,15 +164,12 @@ pub struct Receipt(pub String);
 /// A received message, invisible to other consumers until its lease ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The message.
     pub message_id: MessageId,
-    /// Its group.
     pub group: GroupId,
     /// Its body as sent.
     pub body: String,
     /// How often it was received, including this delivery.
     pub receive_count: u32,
-    /// When it was sent.
     pub sent_at: TimestampMs,
     /// The receipt for acking it or changing its visibility.
     pub receipt: Receipt,

@@ -21,7 +21,6 @@ pub enum QueueRole {
 /// A queue, as defined in the row of its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueSpec {
-    /// The name of the queue.
     pub name: QueueName,
     /// Its name on every backend, after the prefix.
     pub label: &'static str,
@@ -95,7 +94,6 @@ pub struct TableSpec {
 /// A sparse index: it contains the items that have its key, and only their keys.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexSpec {
-    /// Its name.
     pub name: &'static str,
     /// The partition key attribute.
     pub partition_key: &'static str,
@@ -125,7 +123,6 @@ pub const EXISTENCE_TABLE: TableSpec = TableSpec {
     point_in_time_recovery: false,
 };
 
-/// The table of claims.
 pub const CLAIMS_TABLE: TableSpec = TableSpec {
     role: TableRole::Claims,
     default_name: "slack-processed-events",
@@ -136,7 +133,6 @@ pub const CLAIMS_TABLE: TableSpec = TableSpec {
     point_in_time_recovery: false,
 };
 
-/// The tables.
 pub const TABLES: [TableSpec; 3] = [ARCHIVE_TABLE, EXISTENCE_TABLE, CLAIMS_TABLE];
 
 impl QueueName {
@@ -147,7 +143,6 @@ impl QueueName {
         &QUEUES[self as usize]
     }
 
-    /// The queue with this label.
     pub fn from_label(label: &str) -> Option<Self> {
         QUEUES.iter().find(|spec| spec.label == label).map(|spec| spec.name)
     }

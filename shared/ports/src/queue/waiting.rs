@@ -60,7 +60,6 @@ impl fmt::Display for WaitCause {
 /// A job of the runtime: send back jobs of this workspace that wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
-    /// The workspace.
     pub team: TeamId,
     /// Its number among the wakes of this queue and workspace: only the latest acts.
     pub number: u64,

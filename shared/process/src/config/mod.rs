@@ -13,6 +13,7 @@ pub mod nightly;
 pub mod publish;
 pub mod secrets;
 mod settings_file;
+mod settings_lines;
 pub mod setup;
 mod signing;
 pub mod slack;
@@ -110,7 +111,7 @@ pub struct MetricsArgs {
 /// The metrics that are sent to CloudWatch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum MetricsDetail {
-    /// Five sums, each under one dimension.
+    /// Six numbers, each under one dimension.
     #[default]
     Few,
     /// These, and every metric with its labels.
@@ -134,6 +135,14 @@ pub enum ConfigError {
         SIGNING_SECRET.value
     )]
     NoSigningSecret,
+    /// There is no signing secret, and a Lambda function can have nothing in its place.
+    #[error(
+        "neither {} nor {} is set: set the parameter SigningSecretArn of the stack to the ARN of a secret that contains \
+         the Signing Secret from your Slack app's Basic Information page",
+        SIGNING_SECRET.arn,
+        SIGNING_SECRET.value
+    )]
+    NoSigningSecretOnLambda,
     /// The app-level token cannot be used.
     #[error(
         "{APP_TOKEN} cannot be used: {0}; it is the app-level token (xapp-…) with the scope connections:write from your \

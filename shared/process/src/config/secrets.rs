@@ -13,7 +13,6 @@ use super::viewer::CLIENT_SECRET;
 pub struct FoundSecret {
     /// The variable that contains it, or its ARN.
     pub variable: &'static str,
-    /// The secret.
     pub secret: SecretString,
 }
 

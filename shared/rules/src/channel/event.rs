@@ -84,7 +84,6 @@ impl ChannelEvent {
         })
     }
 
-    /// The workspace.
     pub fn team(&self) -> &TeamId {
         &self.team
     }

@@ -74,7 +74,6 @@ impl KeptEvent {
     }
 }
 
-/// One row of a channel.
 #[derive(Debug, Clone, PartialEq)]
 struct ChannelRow {
     timestamp: String,

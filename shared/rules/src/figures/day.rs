@@ -18,13 +18,11 @@ pub struct PersonDay {
     /// Messages that they wrote.
     #[serde(rename = "m", skip_serializing_if = "stored_day::is_zero")]
     pub messages: u64,
-    /// Words in them.
     #[serde(rename = "w", skip_serializing_if = "stored_day::is_zero")]
     pub words: u64,
     /// Replies among them.
     #[serde(rename = "re", skip_serializing_if = "stored_day::is_zero")]
     pub replies: u64,
-    /// Reactions to them.
     #[serde(rename = "rx_in", skip_serializing_if = "stored_day::is_zero")]
     pub reactions_received: u64,
     /// Reactions that they gave, to messages of this day.
@@ -96,7 +94,6 @@ pub struct DayThread {
 }
 
 impl DayThread {
-    /// The number of replies.
     pub fn replies(&self) -> u64 {
         self.repliers.values().sum()
     }

@@ -84,7 +84,6 @@ pub struct CountedMessage<'a> {
     pub is_by_app: bool,
     /// Whether it was deleted: then it counts only as an author's first message.
     pub is_deleted: bool,
-    /// The number of words.
     pub words: u64,
     /// The users that it mentions.
     pub mentions: Vec<&'a str>,
@@ -96,9 +95,7 @@ pub struct CountedMessage<'a> {
     pub told_author: Option<String>,
     /// Whether its row marks it as the root of a thread.
     pub is_root: bool,
-    /// The number of files.
     pub files: u64,
-    /// Whether it was edited.
     pub is_edited: bool,
     /// A digest that changes if anything that is counted changes.
     pub digest: u128,

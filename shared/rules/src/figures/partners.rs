@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::day::DayThread;
 use super::message::CountedMessage;
 
-/// Counts by person.
 pub type CountByPerson = BTreeMap<String, u64>;
 
 /// One kind of interaction, in both directions, without a person's interactions with themselves.

@@ -9,7 +9,6 @@ use ports::archive::Item;
 use slack::envelope::{is_true, text_or_none};
 use slack::ids::SLACKBOT;
 
-/// A kind of author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuthorKind {
     /// A person of the workspace.
@@ -116,7 +115,6 @@ impl<'a> ListedAccount<'a> {
 /// The facts about a person that figures need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonFacts {
-    /// Their kind of author.
     pub kind: AuthorKind,
     /// Their display name; `None` if it is not known.
     pub name: Option<String>,

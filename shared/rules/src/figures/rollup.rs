@@ -55,12 +55,10 @@ impl RollupDay {
         (Self::FIRST.0..=Self::LAST.0).contains(&number).then_some(Self(number))
     }
 
-    /// The day of a date.
     pub fn from_date(date: Date) -> Option<Self> {
         Self::new(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second().div_euclid(DAY_S))
     }
 
-    /// The day of a message.
     pub fn from_ts(ts: &Ts) -> Option<Self> {
         Self::new(ts.micros().div_euclid(DAY_S * 1_000_000))
     }
@@ -82,7 +80,6 @@ impl RollupDay {
         Self::new(self.0 + 1)
     }
 
-    /// Its date.
     #[must_use]
     pub fn date(self) -> Date {
         let midnight = Timestamp::from_second(self.0 * DAY_S).unwrap_or_default();
@@ -110,11 +107,8 @@ impl RollupDay {
 /// A channel's day.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelDay {
-    /// The workspace.
     pub team: TeamId,
-    /// The channel.
     pub channel: ChannelId,
-    /// The day.
     pub day: RollupDay,
 }
 

@@ -20,9 +20,7 @@ const HEAD: &str = "head";
 /// A report that can be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptReport {
-    /// The workspace.
     pub team: TeamId,
-    /// The id of the report.
     pub report_id: String,
     /// The state of the archive that it was made from.
     pub stamp: String,
@@ -30,9 +28,7 @@ pub struct KeptReport {
     pub dependencies: String,
     /// Its basis, for users.
     pub basis: String,
-    /// When it was made.
     pub made_at: String,
-    /// The report.
     pub text: String,
 }
 
@@ -43,9 +39,7 @@ pub struct ReportHead {
     pub stamp: String,
     /// Its other dependencies.
     pub dependencies: String,
-    /// Its basis.
     pub basis: String,
-    /// When it was made.
     pub made_at: String,
     chunks: usize,
 }
@@ -110,7 +104,6 @@ impl ReportHead {
         })
     }
 
-    /// The keys of the chunks.
     pub fn chunks(&self, team: &TeamId, report_id: &str) -> Vec<ItemKey> {
         let mut keys = keys(team, report_id, self.chunks.min(MAX_CHUNKS));
         keys.pop();

@@ -125,7 +125,6 @@ pub struct CanvasVersion {
     pub updated: u64,
     /// The key of its bytes.
     pub key: FileKey,
-    /// Their size.
     pub size_bytes: u64,
 }
 
@@ -184,7 +183,6 @@ mod tests {
         FileKey::parse(&format!("slack/T1/C1/1.000000/F1.{name}")).unwrap()
     }
 
-    /// The updates of a version.
     fn edited(updated: u64, name: &str) -> Vec<Update> {
         let source = object(updated).source(&team()).unwrap();
         let held = StoredBytes { key: key(name), source, size_bytes: updated, sha256: name.into() };

@@ -33,11 +33,8 @@ pub fn stored(team: &TeamId, file: &FileId, updated: u64, name: Option<&str>, te
 /// The name and the text of a canvas, for search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CanvasText {
-    /// The canvas.
     pub file: FileId,
-    /// Its name.
     pub name: String,
-    /// Its text.
     pub text: String,
 }
 

@@ -27,11 +27,9 @@ const SIZES: [&str; 6] = ["image_192", "image_512", "image_72", "image_1024", "i
 /// A longer URL is not one of Slack's.
 const MAX_URL_BYTES: usize = 4096;
 
-/// The owner of a picture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageOwner {
-    /// A user.
     User(UserId),
     /// A custom emoji, by its name.
     Emoji(String),
@@ -40,12 +38,9 @@ pub enum ImageOwner {
 /// A picture to be downloaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageJob {
-    /// The workspace.
     pub team: TeamId,
-    /// The owner of the picture.
     #[serde(flatten)]
     pub owner: ImageOwner,
-    /// Its address.
     pub url: String,
 }
 

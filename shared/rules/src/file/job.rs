@@ -20,7 +20,6 @@ const MAX_FILES: usize = 100;
 /// A file to be downloaded, for one message that shares it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileJob {
-    /// The workspace.
     pub team: TeamId,
     /// The message that shares it.
     #[serde(flatten)]

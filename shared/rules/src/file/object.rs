@@ -35,7 +35,6 @@ pub const OWN: &str = "own";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct FileObject {
-    /// The id of the file.
     pub id: FileId,
     /// Its name or title.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +45,6 @@ pub struct FileObject {
     /// Slack's own word for the type, such as `png`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filetype: Option<String>,
-    /// Its size in bytes.
     #[serde(rename = "size", skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Where its content is stored: `hosted`, `snippet`, `external`, `tombstone`, `hidden_by_limit`, …

@@ -5,10 +5,15 @@ use html5gum::{Span, Tokenizer};
 
 use super::cut;
 
-/// The maximum size of a text. Slack accepts a canvas of one megabyte; almost all have a few kilobytes.
+/// The maximum size of a text with its last line. Slack accepts a canvas of one megabyte; almost all have a few
+/// kilobytes.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 
-/// The maximum size of the beginning of a page that is read for its text. Markup takes a multiple of the text.
+/// The last line of a text that is not all of the canvas's.
+const AND_MORE: &str = "[and more in the canvas]";
+
+/// The maximum size of the beginning of a page that is read for its text. Markup takes a multiple of the text. A
+/// caller who passes more bytes says that there are more.
 pub const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The elements within a line. Any other tag ends the line.
@@ -20,13 +25,13 @@ const INLINE: [&[u8]; 24] = [
 /// The elements whose content is not text for people.
 const HIDDEN: [&[u8]; 6] = [b"script", b"style", b"iframe", b"noembed", b"noframe", b"noscript"];
 
-/// A part of a page.
 enum PagePart {
     Text(String),
     LineEnd,
 }
 
-/// The text of a page: a line per paragraph, cell or item of a list, without empty lines.
+/// The text of a page: a line per paragraph, cell or item of a list, without empty lines. If the page or its text
+/// is too long, the last line says so.
 pub fn text_of_page(page: &[u8]) -> String {
     let mut is_hidden = false;
     let mut emitter = CallbackEmitter::new(move |event: CallbackEvent<'_>, _: Span<()>| match event {
@@ -51,9 +56,9 @@ pub fn text_of_page(page: &[u8]) -> String {
     });
     // The content of scripts and styles is not markup.
     emitter.naively_switch_states(true);
-    let page = &page[..page.len().min(MAX_PAGE_BYTES)];
+    let read = &page[..page.len().min(MAX_PAGE_BYTES)];
     let (mut text, mut line) = (String::new(), String::new());
-    for part in Tokenizer::new_with_emitter(page, emitter) {
+    for part in Tokenizer::new_with_emitter(read, emitter) {
         match part {
             Ok(PagePart::Text(part)) => line.push_str(&part),
             Ok(PagePart::LineEnd) => end_line(&mut text, &mut line),
@@ -64,7 +69,13 @@ pub fn text_of_page(page: &[u8]) -> String {
         }
     }
     end_line(&mut text, &mut line);
-    cut(&text, MAX_TEXT_BYTES).to_owned()
+    if page.len() > read.len() || text.len() > MAX_TEXT_BYTES {
+        text.truncate(cut(&text, MAX_TEXT_BYTES - AND_MORE.len() - 1).len());
+        line.push_str(AND_MORE);
+        text.truncate(text.trim_end().len());
+        end_line(&mut text, &mut line);
+    }
+    text
 }
 
 /// Adds a line with single spaces to the text, unless it is empty. Editors fill empty paragraphs with
@@ -115,12 +126,15 @@ mod tests {
         let deep = "<div>".repeat(100_000) + "bottom" + &"</div>".repeat(100_000);
         assert_eq!(text(&deep), "bottom");
         let long = "<p>é</p>".repeat(300_000);
-        assert!(text(&long).len() <= MAX_TEXT_BYTES);
+        assert!(text(&long).len() <= MAX_TEXT_BYTES && text(&long).ends_with("é\n[and more in the canvas]"));
+        let whole = "x".repeat(MAX_TEXT_BYTES);
+        assert_eq!(text(&whole), whole);
         for unit in ["<", "&", "<!--", "<a ", "x", "</", "&amp;", "<script>", "\0"] {
             let text = text(&unit.repeat(MAX_TEXT_BYTES));
             assert!(text.len() <= MAX_TEXT_BYTES && !text.contains('\0'), "{unit}");
         }
         let beyond = " ".repeat(MAX_PAGE_BYTES) + "<p>beyond</p>";
-        assert_eq!(text(&beyond), "");
+        assert_eq!(text(&beyond), "[and more in the canvas]");
+        assert_eq!(text(&beyond[..MAX_PAGE_BYTES]), "");
     }
 }

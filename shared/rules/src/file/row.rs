@@ -42,20 +42,16 @@ pub const MAX_SHARES: usize = 1000;
 /// A message that shares a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Share {
-    /// The channel.
     pub channel: ChannelId,
-    /// The message.
     pub ts: Ts,
 }
 
 /// The stored bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBytes {
-    /// Their key.
     pub key: FileKey,
     /// Their source, as returned by [`FileObject::source`].
     pub source: String,
-    /// Their size.
     pub size_bytes: u64,
     /// Their SHA-256, in hex.
     pub sha256: String,
@@ -214,7 +210,6 @@ pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
 /// The bytes that a row says are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedBytes<'r> {
-    /// Their key.
     pub key: FileKey,
     /// Their size, if the row has it.
     pub size_bytes: Option<u64>,
@@ -316,13 +311,23 @@ pub(crate) fn on_message_projected(message: &Attributes) -> Attributes {
     projected
 }
 
-/// A file's row as readers see it. `None` if nothing is known about the file except that it was deleted.
-pub(crate) fn projected(item: &Item) -> Option<Attributes> {
+/// The state of a file as readers see it. `None` if nothing is known about the file except that it was deleted.
+pub(crate) fn state_word(item: &Item) -> Option<&'static str> {
     let file = FileId::parse(&item.key.timestamp).ok().filter(|_| !item.is_erased())?;
+    Some(match state(item, &file) {
+        Some(FileState::Stored(_)) => "held",
+        Some(FileState::Failed(_)) => "failed",
+        Some(FileState::Verdict(FileVerdict::Pending)) => "pending",
+        Some(FileState::Verdict(_)) => "skipped",
+        None => object(item).map(|_| "pending")?,
+    })
+}
+
+/// A file's row as readers see it; `None` as for [`state_word`].
+pub(crate) fn projected(item: &Item) -> Option<Attributes> {
+    let word = state_word(item)?;
+    let file = FileId::parse(&item.key.timestamp).ok()?;
     let (object, state) = (object(item), state(item, &file));
-    if object.is_none() && state.is_none() {
-        return None;
-    }
     let visible = ["type", "team_id", "file_id", "name", "mimetype", "size_bytes", "sha256", "deleted"];
     let kept = |name: &str| Some((name.to_owned(), item.attributes.get(name)?.clone()));
     let mut projected: Attributes = visible.into_iter().filter_map(kept).collect();
@@ -330,7 +335,7 @@ pub(crate) fn projected(item: &Item) -> Option<Attributes> {
         projected.entry("size_bytes").or_insert(size_bytes.into());
     }
     let edits = canvas::projected(item);
-    let (word, detail) = match (state, canvas::newest(item)) {
+    let detail = match (state, canvas::newest(item)) {
         (Some(FileState::Stored(key)), Some(newest)) => {
             projected.insert("size_bytes".into(), newest.size_bytes.into());
             // It belongs to the version that the register names.
@@ -338,7 +343,7 @@ pub(crate) fn projected(item: &Item) -> Option<Attributes> {
                 projected.remove("sha256");
             }
             projected.insert("versions".into(), edits.into());
-            ("held", Some(("uri", newest.key.to_string())))
+            Some(("uri", newest.key.to_string()))
         }
         (Some(FileState::Stored(key)), None) => {
             let mut others: Vec<String> = versions(item)
@@ -349,14 +354,11 @@ pub(crate) fn projected(item: &Item) -> Option<Attributes> {
                 others.sort_unstable();
                 projected.insert("other_uris".into(), others.into());
             }
-            ("held", Some(("uri", key.to_string())))
+            Some(("uri", key.to_string()))
         }
-        (Some(FileState::Failed(error)), _) => ("failed", Some(("error", error))),
-        (Some(FileState::Verdict(FileVerdict::Pending)), _) => {
-            ("pending", Some(("verdict", FileVerdict::Pending.label().to_owned())))
-        }
-        (Some(FileState::Verdict(verdict)), _) => ("skipped", Some(("verdict", verdict.label().to_owned()))),
-        (None, _) => ("pending", None),
+        (Some(FileState::Failed(error)), _) => Some(("error", error)),
+        (Some(FileState::Verdict(verdict)), _) => Some(("verdict", verdict.label().to_owned())),
+        (None, _) => None,
     };
     projected.insert("state".into(), word.into());
     projected.extend(detail.map(|(name, text)| (name.to_owned(), text.into())));

@@ -28,7 +28,6 @@ pub enum FileVerdict {
     Tombstone,
 }
 
-/// The state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileState {
     /// It is not stored, for this reason.
@@ -44,7 +43,6 @@ const FAILED: char = '1';
 const STORED: char = '9';
 
 impl FileVerdict {
-    /// All verdicts.
     pub const ALL: [Self; 8] = [
         Self::Pending,
         Self::HiddenByLimit,

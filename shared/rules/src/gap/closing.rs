@@ -10,7 +10,6 @@ use crate::filled::{FilledSpan, UnreadableBefore, UnreadableReason};
 use crate::interval::{Cover, Interval};
 use slack::ids::{ChannelId, Ts};
 
-/// The state of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapState {
     /// It has not ended yet.
@@ -48,14 +47,12 @@ impl GapState {
 /// A span of a channel that must be read from Slack's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadSpan {
-    /// The channel.
     pub channel: ChannelId,
     /// Its inclusive start.
     pub from: Ts,
     /// Its exclusive end, which is the `to` of the fact that it was read. It stays the same until the span is
     /// read, so the fact shows where to continue.
     pub to: Ts,
-    /// The reason of the gap.
     pub reason: GapReason,
 }
 
@@ -264,7 +261,6 @@ impl HistoryFacts {
         self.read.get(channel).is_some_and(|history| history.refused.iter().any(applies))
     }
 
-    /// The channels that a gap concerns.
     fn concerned<'a>(&'a self, gap: &'a Gap) -> Vec<&'a ChannelId> {
         if let Some(channel) = &gap.channel {
             return vec![channel];

@@ -41,7 +41,6 @@ pub struct CoveredSpan {
 /// Why there is a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoleReason {
-    /// A gap.
     Gap(GapReason),
     /// The app was not in the channel yet.
     BeforeJoining,
@@ -68,7 +67,6 @@ pub struct Hole {
     pub from: Ts,
     /// Its end; `None` if it continues.
     pub to: Option<Ts>,
-    /// The reason.
     pub reason: HoleReason,
     /// Its state. It is never filled: a filled gap is not a hole.
     pub state: GapState,
@@ -77,7 +75,6 @@ pub struct Hole {
 /// The facts in the archive about a channel's history.
 #[derive(Debug, Clone)]
 pub struct KnownChannel<'a> {
-    /// The channel.
     pub channel: &'a ChannelId,
     /// When it was created, if Slack reported it.
     pub created: Option<Ts>,

@@ -63,7 +63,6 @@ pub enum GapReason {
 }
 
 impl GapReason {
-    /// All reasons.
     pub const ALL: [Self; 8] = [
         Self::Downtime,
         Self::RateLimited,

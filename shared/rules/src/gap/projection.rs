@@ -19,7 +19,6 @@ pub struct Gap {
     pub to: Option<Ts>,
     /// Its channel; `None` for a gap of every channel.
     pub channel: Option<ChannelId>,
-    /// The reason.
     pub reason: GapReason,
     /// When Slack reported a change of the history. If it is set, only history that was read later can fill
     /// the gap.

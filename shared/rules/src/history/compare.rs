@@ -84,7 +84,6 @@ pub enum ListedTimeline {
 pub struct CompleteListing {
     /// The list that they came from.
     pub timeline: ListedTimeline,
-    /// The interval.
     pub interval: Interval,
     /// The listed messages: all of the interval, and possibly others.
     pub listed: HashSet<Ts>,

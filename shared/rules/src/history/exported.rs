@@ -18,7 +18,6 @@ const BEFORE: [&str; 3] = ["previous_message", "previous", "original"];
 /// An element of a day.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExportedElement {
-    /// A message.
     Message(Box<HistoryMessage>),
     /// The versions of one message in a log entry, a deletion included. The message may be of any other day.
     Log(Vec<HistoryMessage>),

@@ -11,9 +11,7 @@ use slack::ids::{ChannelId, TeamId, Ts};
 /// A span of a channel to be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpanJob {
-    /// The workspace.
     pub team: TeamId,
-    /// The channel.
     pub channel: ChannelId,
     /// Its inclusive start.
     pub from: Ts,
@@ -59,7 +57,6 @@ impl SpanJob {
 /// A turn of reading everything that Slack still shows of a workspace. The facts in the archive say what is next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FillJob {
-    /// The workspace.
     pub team: TeamId,
     /// The number of the turn: each sends the next one, while anything is unread.
     pub n: u32,

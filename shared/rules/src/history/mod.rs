@@ -89,7 +89,6 @@ impl HistoryMessage {
         self.author_facts.updates(team, self.author.as_ref(), bot, &self.ts)
     }
 
-    /// The jobs of its files.
     pub fn files(&self) -> file::Jobs {
         self.content().map(file::jobs).unwrap_or_default()
     }

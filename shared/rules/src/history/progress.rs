@@ -7,7 +7,6 @@ use slack::ids::{TeamId, Ts};
 /// The row `meta#{team}` / `history`. Both counts are made from the facts at each turn, never incremented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryProgress {
-    /// The workspace.
     pub team: TeamId,
     /// What is read, as the setting names it.
     pub mode: String,

@@ -41,7 +41,6 @@ impl Content {
         &self.if_absent.key
     }
 
-    /// The version of this content.
     pub fn version(&self) -> &ContentVersion {
         &self.version
     }

@@ -44,7 +44,6 @@ pub(super) fn changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> 
 pub struct MessageUpdates<'a> {
     /// The time of the event, by Slack's clock.
     pub clock: Ts,
-    /// The message that was deleted.
     pub deleted: Option<Ts>,
     /// The versions of messages that the event contains.
     pub messages: Vec<MessageUpdate<'a>>,
@@ -52,7 +51,6 @@ pub struct MessageUpdates<'a> {
 
 /// A version of a message in an event.
 pub struct MessageUpdate<'a> {
-    /// The message object.
     pub object: MessageObject<'a>,
     /// The reactions to it: the name of each, and the user.
     pub reactions: Vec<(String, UserId)>,

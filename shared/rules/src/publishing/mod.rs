@@ -55,9 +55,7 @@ pub enum PublishRefusal {
     Private,
     /// It is shared with another organisation.
     Shared,
-    /// It is deleted.
     Deleted,
-    /// It is erased.
     Erased,
 }
 

@@ -18,11 +18,8 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 /// The message that asks a question.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QuestionId {
-    /// The workspace.
     pub team: TeamId,
-    /// The channel.
     pub channel: ChannelId,
-    /// The message.
     pub ts: Ts,
     /// The thread that it is in or starts.
     pub thread_ts: Ts,
@@ -47,7 +44,6 @@ pub struct QuestionText {
 pub struct Question {
     /// The message.
     pub id: QuestionId,
-    /// The content of the question.
     pub content: QuestionText,
 }
 

@@ -30,14 +30,11 @@ const LAST_CHECKED: &str = "last_checked";
 /// Longer reasons are truncated: they are for operators.
 const MAX_ERROR_CHARS: usize = 500;
 
-/// The row of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuestionRow {
     /// The message that asks.
     pub id: QuestionId,
-    /// The content of the question.
     pub content: QuestionText,
-    /// Its state.
     pub state: WorkState,
     /// When it was first seen, in seconds since the Unix epoch.
     pub fetched_at_s: i64,
@@ -45,16 +42,13 @@ pub struct QuestionRow {
     pub is_counted: bool,
 }
 
-/// The row of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerRow {
-    /// The question.
     pub id: QuestionId,
     /// The user who asked.
     pub user: Option<UserId>,
     /// The whole text.
     pub text: String,
-    /// Its state.
     pub state: WorkState,
     attributes: Attributes,
 }
@@ -127,7 +121,6 @@ impl AnswerRow {
         })
     }
 
-    /// The state of a part.
     pub fn part(&self, number: usize) -> PartState {
         PartState::read(self.register(number))
     }

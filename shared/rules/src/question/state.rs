@@ -46,7 +46,6 @@ impl TrackedKind {
 pub struct WorkState {
     /// How often it was restarted.
     pub generation: u32,
-    /// The stage.
     pub stage: WorkStage,
 }
 
@@ -95,7 +94,6 @@ impl WorkState {
         Self { stage, ..self }
     }
 
-    /// The next generation.
     #[must_use]
     pub fn next_generation(self) -> Self {
         Self { generation: self.generation + 1, stage: WorkStage::Pending }
@@ -145,7 +143,6 @@ impl PartState {
         format!("999999/2/sent/{ts}")
     }
 
-    /// The number of the next attempt.
     pub fn next_attempt(&self) -> u32 {
         match self {
             Self::New => 1,

@@ -21,7 +21,6 @@ impl ChannelView {
         self.text_of("timestamp")
     }
 
-    /// Its name.
     pub fn name(&self) -> Option<&str> {
         self.text_of("name")
     }
@@ -61,12 +60,10 @@ impl ChannelView {
         self.0["visibility"] = if is_private { "private" } else { "public" }.into();
     }
 
-    /// Whether it is archived.
     pub fn is_archived(&self) -> bool {
         self.0["archived"] == true
     }
 
-    /// Whether it is deleted.
     pub fn is_deleted(&self) -> bool {
         self.0["deleted"] == true
     }

@@ -15,22 +15,18 @@ impl FileView {
         self.0[name].as_str()
     }
 
-    /// Its workspace.
     pub fn team(&self) -> Option<TeamId> {
         TeamId::parse(self.text_of("team_id")?).ok()
     }
 
-    /// Its id, as text.
     pub fn id_text(&self) -> Option<&str> {
         self.text_of("file_id")
     }
 
-    /// Its id.
     pub fn id(&self) -> Option<FileId> {
         FileId::parse(self.id_text()?).ok()
     }
 
-    /// Its name.
     pub fn name(&self) -> Option<&str> {
         self.text_of("name")
     }
@@ -65,7 +61,6 @@ impl FileView {
         list(&self.0["other_uris"]).iter().filter_map(Value::as_str)
     }
 
-    /// The size of its bytes.
     pub fn size_bytes(&self) -> Option<u64> {
         self.0["size_bytes"].as_u64()
     }
@@ -114,7 +109,6 @@ impl<'f> FileVersionView<'f> {
         self.0["verdict"].as_str()
     }
 
-    /// The size of its bytes.
     pub fn size_bytes(self) -> Option<u64> {
         self.0["size_bytes"].as_u64()
     }

@@ -21,7 +21,6 @@ impl MessageView {
         self.text_of("ts").or(self.text_of("timestamp"))
     }
 
-    /// When it was written.
     pub fn written_at(&self) -> Option<Ts> {
         Ts::parse(self.ts()?).ok()
     }
@@ -66,7 +65,6 @@ impl MessageView {
         self.text_of("subtype")
     }
 
-    /// Whether it is deleted.
     pub fn is_deleted(&self) -> bool {
         self.0["deleted"] == true
     }
@@ -76,7 +74,6 @@ impl MessageView {
         self.text_of("updated_ts")
     }
 
-    /// Whether it was edited.
     pub fn is_edited(&self) -> bool {
         self.updated_ts().is_some()
     }

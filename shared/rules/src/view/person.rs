@@ -16,7 +16,6 @@ impl PersonView {
         self.0[name].as_str()
     }
 
-    /// Their id.
     pub fn id(&self) -> Option<&str> {
         self.text_of("user_id").or(self.text_of("timestamp"))
     }

@@ -17,7 +17,8 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use crate::Bucket;
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
+use ports::files::key::ROOT;
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
 
 use writer::S3Writer;
 
@@ -49,6 +50,27 @@ impl Files for S3Files {
         let key = self.0.key(key.as_str());
         let deleted = self.0.delete_versions(&key, |found| found == key).await;
         deleted.map(|versions| versions > 0).map_err(FilesError::Unavailable)
+    }
+
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError> {
+        let store = &self.0;
+        let root = store.key(ROOT);
+        let before_keys = root.len() - ROOT.len();
+        let mut after = after.map(|key| store.key(key.as_str()));
+        loop {
+            let list = store.objects.list_objects_v2().bucket(&store.name).prefix(&root);
+            let page = list.set_start_after(after).send().await.map_err(|error| store.unavailable(&error))?;
+            let listed = page.contents().iter().filter_map(|object| {
+                let key = FileKey::parse(object.key()?.get(before_keys..)?)?;
+                Some(ListedFile { key, size_bytes: object.size().unwrap_or_default().cast_unsigned() })
+            });
+            let listed: Vec<ListedFile> = listed.collect();
+            after = page.contents().last().and_then(|object| object.key()).map(str::to_owned);
+            // A page of objects that are no files is not the end.
+            if !listed.is_empty() || after.is_none() {
+                return Ok(listed);
+            }
+        }
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

@@ -53,7 +53,6 @@ pub(super) async fn request_bodies(server: &MockServer, operation: &str) -> Vec<
     of_operation.map(|request| request.body_json().unwrap()).collect()
 }
 
-/// A message of this group.
 pub(in crate::aws) fn message(group: &str, body: &str) -> Outgoing {
     Outgoing {
         queue: QueueName::Events,

@@ -55,7 +55,6 @@ fn traits(emulator: Emulator) -> QueueTraits {
     }
 }
 
-/// The clock of a stack.
 struct StackClock(&'static Stack);
 
 impl Clock for StackClock {

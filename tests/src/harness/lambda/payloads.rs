@@ -98,11 +98,9 @@ impl FunctionUrlRequest {
 /// The HTTP response that a Function URL creates from a function's result.
 #[derive(Debug)]
 pub struct Response {
-    /// The status.
     pub status: u64,
     /// The headers, with names in lower case.
     pub headers: Map<String, Value>,
-    /// The body.
     pub body: String,
 }
 

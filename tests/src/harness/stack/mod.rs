@@ -140,7 +140,6 @@ impl Stack {
         &self.endpoint
     }
 
-    /// Which emulator it is.
     pub fn emulator(&self) -> Emulator {
         match self.kind {
             StackKind::Given => Emulator::Unknown,

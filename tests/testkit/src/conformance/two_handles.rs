@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use ports::claims::{Claim, ClaimAnswer, ClaimMode, Claims, ClaimsError};
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
 use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
@@ -164,6 +164,10 @@ impl Files for AlternatingHandles<dyn Files> {
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
         self.next().delete(key).await
+    }
+
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError> {
+        self.next().list(after).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

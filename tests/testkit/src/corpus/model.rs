@@ -9,7 +9,6 @@ use super::workload::{Effect, GeneratedEvent};
 pub struct ExpectedMessage {
     /// The text of the newest version.
     pub text: String,
-    /// Whether it was deleted.
     pub deleted: bool,
     /// The texts before each edit.
     pub replaced: Vec<String>,
@@ -20,7 +19,6 @@ pub struct ExpectedMessage {
 /// Channel → timestamp → message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Model {
-    /// The expected messages of each channel.
     pub channels: BTreeMap<String, BTreeMap<String, ExpectedMessage>>,
 }
 

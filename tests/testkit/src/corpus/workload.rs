@@ -18,7 +18,6 @@ const START_MICROS: i64 = 1_700_000_000_000_000;
 pub struct Shape {
     /// The same seed gives the same events.
     pub seed: u64,
-    /// The number of channels.
     pub channels: usize,
     /// The number of the first channel, which keeps the channels of concurrent workloads apart.
     pub first_channel: usize,
@@ -58,7 +57,6 @@ impl Default for Shape {
 pub struct GeneratedEvent {
     /// Its id, unique within the workload's channels.
     pub event_id: String,
-    /// Its channel.
     pub channel: String,
     /// The request's body.
     pub body: String,
@@ -73,9 +71,7 @@ pub enum Effect {
     Posted {
         /// Its timestamp.
         ts: String,
-        /// Its text.
         text: String,
-        /// Its thread.
         thread_ts: Option<String>,
     },
     /// A person edited a message.

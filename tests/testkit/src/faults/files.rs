@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile, Published};
 
 use super::plan::{self, FaultSchedule, PortMethod};
 use super::port::FaultyPort;
@@ -28,6 +28,10 @@ impl Files for FaultyFiles {
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
         self.call(PortMethod::DeleteFile, FilesError::Unavailable, self.inner.delete(key)).await
+    }
+
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError> {
+        self.call(PortMethod::ListFiles, FilesError::Unavailable, self.inner.list(after)).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

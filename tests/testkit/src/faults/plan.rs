@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-/// A method of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortMethod {
     /// `Queue::send`.
@@ -41,6 +40,8 @@ pub enum PortMethod {
     ReadFile,
     /// `Files::delete`.
     DeleteFile,
+    /// `Files::list`.
+    ListFiles,
     /// `Claims::claim`.
     Claim,
     /// `Claims::renew`.
@@ -53,7 +54,6 @@ pub enum PortMethod {
     Ready,
 }
 
-/// The fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallFault {
     /// The call fails and has no effect.

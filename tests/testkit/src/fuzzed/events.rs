@@ -74,14 +74,12 @@ pub fn check(event: &[u8]) {
     assert_eq!(changes, again);
 }
 
-/// The people in a message.
 fn people_in_message(message: &MessageUpdate<'_>) -> Vec<String> {
     let authors =
         [&message.object.user, &message.object.bot_id].into_iter().flatten().map(|id| id.to_string());
     authors.chain(message.reactions.iter().map(|(_, user)| user.to_string())).collect()
 }
 
-/// The people in a row.
 fn people_in_row(update: &Update) -> Vec<String> {
     let authors = ["user", "bot_id"].iter().filter_map(|name| update.set.get(*name)?.as_str());
     let registers =

@@ -21,7 +21,6 @@ impl MemoryExistence {
         Self::default()
     }
 
-    /// All rows.
     pub fn rows(&self) -> BTreeMap<CacheKey, Verified> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

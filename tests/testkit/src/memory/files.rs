@@ -1,11 +1,12 @@
 //! The files port on one map.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, LIST_PAGE, ListedFile, Published};
 
 /// The size of the chunks in which a file is read.
 const CHUNK_BYTES: usize = 1024;
@@ -49,6 +50,13 @@ impl Files for MemoryFiles {
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
         Ok(self.lock().remove(key).is_some())
+    }
+
+    async fn list(&self, after: Option<&FileKey>) -> Result<Vec<ListedFile>, FilesError> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let published = self.lock();
+        let page = published.range::<FileKey, _>((after, Bound::Unbounded)).take(LIST_PAGE);
+        Ok(page.map(|(key, file)| ListedFile { key: key.clone(), size_bytes: file.len() as u64 }).collect())
     }
 
     async fn ready(&self) -> Result<(), FilesError> {

@@ -72,7 +72,7 @@ async fn a_user_can_navigate_the_archive() {
 
     browser.run_script("document.getElementById('day').value = '2026-10-03';").await;
     browser.follow(".day-form button").await;
-    assert!(browser.text("main").await.contains("There are no messages of Saturday, 3 October 2026"));
+    assert!(browser.text("main").await.contains("There are no messages on Saturday, 3 October 2026"));
 
     browser.navigate(&site.at("/c/T1/C2")).await;
     let is_shown = "const image = document.querySelector('.files img'); image.loading = 'eager'; return image.decode().then(() => image.naturalWidth);";
@@ -188,16 +188,17 @@ async fn a_narrow_screen_shows_one_pane_without_horizontal_scrolling() {
         Browser::open(&BrowserSettings { is_narrow: true, is_dark: true, ..BrowserSettings::default() })
             .await;
     let pages: [(&str, &str, &[&str]); 6] = [
-        ("/", "nav.channels", &["main"]),
+        ("/", "nav.channels", &[]),
         ("/c/T1/C1", "main", &["nav.channels"]),
         ("/c/T1/C2", "main", &["nav.channels"]),
-        (&format!("/t/T1/C1/{}", ts(0)), "aside", &["nav.channels", "main"]),
+        (&format!("/t/T1/C1/{}", ts(0)), "aside", &["nav.channels", "main .timeline"]),
         ("/stats", "main", &["nav.channels"]),
         ("/files", "main", &["nav.channels"]),
     ];
     for (path, seen, unseen) in pages {
         browser.navigate(&site.at(path)).await;
         assert!(browser.is_visible(seen).await, "{path}");
+        assert!(browser.is_visible("main h1").await, "{path}");
         for pane in unseen {
             assert!(!browser.is_visible(pane).await, "{path}: {pane}");
         }
@@ -232,6 +233,24 @@ async fn everything_works_without_scripts() {
     browser.follow(".day-form button").await;
     assert!(browser.address().await.ends_with("?day=2026-10-03"), "{}", browser.address().await);
     assert_eq!(timestamps(&browser).await.first(), Some(&ts(0)));
+
+    browser.follow(".channel-head a[href$='/info']").await;
+    browser.follow("aside a[href$='/threads']").await;
+    browser.follow(".hit a.time").await;
+    assert!(browser.text("aside").await.contains("the only reply"));
+    browser.follow("aside .author a").await;
+    browser.wait_for_address("/u/T1/U1").await;
+    assert!(browser.text("main h1").await.contains("Ana Lima"));
+    browser.follow("main a[href='/search?q=from:U1']").await;
+    assert!(!browser.find_all(".hit").await.is_empty());
+    browser.navigate(&site.at("/files")).await;
+    browser.type_into(".file-filter [name=q]", &format!("pixel{ENTER}")).await;
+    browser.wait_for_address("q=pixel").await;
+    assert_eq!(browser.find_all(".file-list li").await.len(), 1);
+    browser.navigate(&site.at("/c/T1/C2")).await;
+    assert!(!browser.is_visible(".copy-link").await);
+    browser.follow(".picture").await;
+    browser.wait_for_address("/files/T1/F1").await;
 }
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]

@@ -244,7 +244,6 @@ impl FailingTable {
         self.entities.get(entity.team())?.get(entity)
     }
 
-    /// The open breakers of an entity.
     fn open_breakers(&mut self, entity: &Entity) -> Vec<&mut Failing> {
         let breakers = Breaker::for_entity(entity);
         let open = |(breaker, failing): &(&Breaker, &mut Failing)| {

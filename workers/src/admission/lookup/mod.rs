@@ -1,7 +1,7 @@
-//! Asks Slack about many entities at once: an entity with a pending question is not asked about again, many
-//! entities of one workspace are looked up in its list, and the others are asked about separately.
+//! Asks Slack about many entities at once, each with a call of its own; an entity with a pending question is not
+//! asked about again.
 //!
-//! * [`ask`] makes one call, and [`lists`] reads the pages of a list.
+//! * [`ask`] makes one call.
 //! * [`single_flight`] merges concurrent questions about one entity into one call.
 //! * [`failing`] holds back calls while Slack does not answer, or refuses the token, and calls about entities it
 //!   keeps failing on; [`floods`] holds back calls that would delay all others.
@@ -9,18 +9,16 @@
 mod ask;
 mod failing;
 mod floods;
-mod lists;
 mod single_flight;
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::collections::HashMap;
 
 use futures_util::future::join_all;
 use ports::archive::{ArchiveExt, ItemKey};
 use rules::audience::ChannelVisibility;
 use slack::ids::{ChannelId, TeamId};
 use tokio::sync::SemaphorePermit;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::cache::{Demand, Knowledge};
 use super::entities::Entity;
@@ -36,11 +34,7 @@ use ask::{ExistenceAnswer, NO_GROUPS, ShownFacts};
 pub(super) use failing::Failures;
 use failing::Gate;
 pub(super) use floods::Floods;
-pub(super) use lists::List;
-pub(super) use single_flight::{PendingAnswer, SingleFlight};
-
-/// How long reading a list may take before each entity is asked about separately.
-const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) use single_flight::SingleFlight;
 
 /// Concurrent questions about one kind of entity: few enough to notice a flood before Slack was asked about
 /// all of it.
@@ -65,13 +59,10 @@ impl ExistenceCheck {
                 to_ask.insert(entity, demand);
             }
         }
-        let readings = self.read_lists(&to_ask);
         for (entity, demand) in to_ask {
-            let list =
-                list_of(&entity).and_then(|list| readings.get(&(entity.team().clone(), list)).cloned());
             let asking = || {
                 let (check, entity) = (self.clone(), entity.clone());
-                async move { check.answer(&entity, list, &demand).await }
+                async move { check.answer(&entity, &demand).await }
             };
             let answer = self.0.questions.join(entity.clone(), asking);
             pending.push((entity, answer));
@@ -111,14 +102,7 @@ impl ExistenceCheck {
         }
     }
 
-    async fn answer(&self, entity: &Entity, list: Option<PendingAnswer<()>>, demand: &Demand) -> Fact {
-        if let Some(list) = list {
-            // If the list timed out or crashed, the entity is asked about separately.
-            timeout(LIST_TIMEOUT, list.answer()).await.ok();
-            if let Some(Knowledge::Found { reach, .. }) = self.0.known.get(entity) {
-                return Fact::Found { reach };
-            }
-        }
+    async fn answer(&self, entity: &Entity, demand: &Demand) -> Fact {
         let _permit = match self.permit(entity, demand).await {
             Ok(permit) => permit,
             Err(later) => return later,
@@ -193,39 +177,6 @@ impl ExistenceCheck {
         Some(Fact::Undetermined(flooded.into()))
     }
 
-    /// Reads the lists of workspaces with many unknown entities.
-    fn read_lists(&self, unknown: &Questions) -> HashMap<(TeamId, List), PendingAnswer<()>> {
-        let mut counts: BTreeMap<(&TeamId, List), usize> = BTreeMap::new();
-        for (entity, list) in unknown.keys().filter_map(|entity| Some((entity, list_of(entity)?))) {
-            *counts.entry((entity.team(), list)).or_default() += 1;
-        }
-        let lists_to_read = counts.into_iter().filter(|(_, count)| *count >= lists::LIST_FROM);
-        lists_to_read.map(|((team, list), _)| ((team.clone(), list), self.read_list(team, list))).collect()
-    }
-
-    fn read_list(&self, team: &TeamId, list: List) -> PendingAnswer<()> {
-        let reading = || {
-            let (check, team) = (self.clone(), team.clone());
-            async move {
-                if let Err(error) = lists::read(&check.0.parts.api, &check.0.known, &team, list).await {
-                    tracing::debug!(%team, ?list, %error, "a list was not read to its end");
-                }
-            }
-        };
-        self.0.lists.join((team.clone(), list), reading)
-    }
-}
-
-/// The list that contains entities of this kind.
-fn list_of(entity: &Entity) -> Option<List> {
-    match entity {
-        Entity::User(..) => Some(List::People),
-        Entity::Channel(..) => Some(List::Channels),
-        Entity::Team(_) | Entity::Bot(..) => None,
-    }
-}
-
-impl ExistenceCheck {
     /// Asks for the visibility of these channels, within the time limit of a batch. The error is the
     /// reason why a channel's events have to wait longer than for an answer.
     pub(crate) async fn look_up_visibility(

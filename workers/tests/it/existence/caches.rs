@@ -1,4 +1,4 @@
-//! How the process cache, the shared cache and list calls reduce calls to Slack.
+//! How the process cache and the shared cache reduce calls to Slack.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,10 @@ use ports::existence::{CacheKey, Existence, Verified};
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, UserId};
 use testkit::corpus::TEAM;
-use testkit::fake_slack::{channel, person};
 use workers::directory::DirectorySync;
 use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, jobs, message};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TS, USER, jobs, message};
 
 fn triple(user: &str, channel: &str) -> CacheKey {
     CacheKey::new(
@@ -101,24 +100,6 @@ async fn a_cache_that_fails_is_a_miss_and_no_reason_to_wait() {
     // The process does not read the shared cache for ids in its own cache.
     assert_eq!(fixture.write(&[message(CHANNEL, USER, "1700000001.000100")]).await, [JobOutcome::Done]);
     assert_eq!((fixture.lookup_calls(), fixture.table.looked_up()), (3, 1));
-}
-
-#[tokio::test]
-async fn many_unknown_people_and_channels_cost_one_list_page_each() {
-    let fixture = ExistenceCheckFixture::new().await;
-    fixture.slack.change_workspace(TOKEN, |workspace| {
-        workspace.members.extend((0..60).map(|n| person(&format!("U1{n:03}"), "someone")));
-        workspace.channels.extend((0..60).map(|n| channel(&format!("C1{n:03}"), "somewhere")));
-    });
-    let mut events: Vec<Value> =
-        (0..60).map(|n| message(&format!("C1{n:03}"), &format!("U1{n:03}"), TS)).collect();
-    events.push(message("C1000", "U0NOBODY", "1700000001.000100"));
-    let outcomes = fixture.write(&events).await;
-    let done = outcomes.iter().filter(|outcome| **outcome == JobOutcome::Done).count();
-    assert_eq!(done, 60, "{outcomes:?}");
-    assert!(matches!(&outcomes[60], JobOutcome::Quarantine(why) if why.contains("U0NOBODY")), "{outcomes:?}");
-    let called = ["users.list", "conversations.list", "users.info", "conversations.info"];
-    assert_eq!(called.map(|method| fixture.slack.call_count(method)), [1, 1, 1, 0]);
 }
 
 #[tokio::test]

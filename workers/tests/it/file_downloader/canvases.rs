@@ -23,7 +23,6 @@ use super::fixture::{DownloaderFixture, TS, bytes, downloads, team, with_slack};
 struct LiveCanvas(Arc<Mutex<(u64, String)>>);
 
 impl LiveCanvas {
-    /// A canvas in a mock Slack.
     async fn new(slack: &MockServer, fixture: &DownloaderFixture) -> Self {
         let canvas = Self(Arc::default());
         canvas.edit(1, "first");

@@ -9,7 +9,6 @@ use workers::runtime::Worker;
 
 use super::fixture::{POST, ResponderFixture, TOKEN};
 
-/// An answer of this number of parts.
 fn answer(parts: usize) -> String {
     (0..parts).map(|part| format!("part {part} {}", "x ".repeat(1_900))).collect::<Vec<_>>().join("\n\n")
 }

@@ -164,7 +164,6 @@ impl ResponderFixture {
         }
     }
 
-    /// A process of this name.
     pub(super) fn process(&self, name: &str) -> Answering {
         self.dying(name, &CrashPoint::never())
     }

@@ -100,7 +100,6 @@ impl StatisticianFixture {
         fixture
     }
 
-    /// A fixture with this number of messages.
     pub(super) async fn with_messages(seed: u64, messages: usize) -> Self {
         let mut fixture = Self::new(seed).await;
         for _ in 0..messages {

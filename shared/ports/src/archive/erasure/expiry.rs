@@ -17,7 +17,6 @@ pub(super) const EVERY_CHANNEL: &str = "*";
 /// A fact that messages before a time have expired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiryFact {
-    /// The workspace.
     pub team: TeamId,
     /// The channel; `None` for every channel without its own fact.
     pub channel: Option<ChannelId>,
@@ -28,7 +27,6 @@ pub struct ExpiryFact {
 }
 
 impl ExpiryFact {
-    /// The key of its row.
     pub fn key(team: &TeamId, channel: Option<&ChannelId>) -> ItemKey {
         let scope = channel.map_or(EVERY_CHANNEL, ChannelId::as_str);
         ItemKey::erasure(team, &format!("expired#{scope}"))

@@ -24,7 +24,6 @@ pub enum FactCover {
     Withheld,
     /// A retention rule has removed it.
     Expired,
-    /// It is erased.
     Erased,
 }
 

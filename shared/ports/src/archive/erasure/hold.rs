@@ -26,7 +26,6 @@ pub struct HoldScope {
 /// A hold, or one that was released.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldFact {
-    /// The workspace.
     pub team: TeamId,
     /// Eight hexadecimal digits.
     pub id: String,
@@ -36,7 +35,6 @@ pub struct HoldFact {
     pub reason: String,
     /// The user who set it, by their account name on the machine.
     pub by: Option<String>,
-    /// When it was set.
     pub set_at: Ts,
     /// The end of the hold.
     pub release: Option<HoldRelease>,
@@ -47,7 +45,6 @@ pub struct HoldFact {
 /// The end of a hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldRelease {
-    /// When.
     pub at: Ts,
     /// Why.
     pub reason: String,
@@ -68,7 +65,6 @@ impl HoldScope {
 }
 
 impl HoldFact {
-    /// The key of its row.
     pub fn key(&self) -> ItemKey {
         ItemKey::erasure(&self.team, &format!("hold#{}", self.id))
     }

@@ -45,30 +45,25 @@ pub use opt_out::{OptOutFact, OptOutScope};
 /// The register of a fact: content before this time is erased.
 const UNTIL: &str = "until";
 
-/// The scope of an erasure.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErasureScope {
     /// A user: their messages and their profile.
     User(UserId),
     /// A channel: its messages and its names.
     Channel(ChannelId),
-    /// One message.
     Message(ChannelId, Ts),
 }
 
 /// A fact that something in a workspace is erased and must stay erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErasureFact {
-    /// The workspace.
     pub team: TeamId,
-    /// The scope of an erasure.
     pub scope: ErasureScope,
     /// Only content before this time is erased. [`ErasureScope::Message`] ignores it.
     pub until: Ts,
 }
 
 impl ErasureFact {
-    /// The key of its row.
     pub fn key(&self) -> ItemKey {
         let timestamp = match &self.scope {
             ErasureScope::User(user) => format!("user#{user}"),

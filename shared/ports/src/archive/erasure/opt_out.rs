@@ -7,7 +7,6 @@ use super::super::rows;
 use super::super::update::Update;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
-/// Who opted out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OptOutScope {
     /// A person: what they write is not stored.
@@ -19,9 +18,7 @@ pub enum OptOutScope {
 /// A fact that a person or a channel is out, or in again, from a time on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptOutFact {
-    /// The workspace.
     pub team: TeamId,
-    /// Who.
     pub scope: OptOutScope,
     /// From this time on, by Slack's clock.
     pub at: Ts,
@@ -32,7 +29,6 @@ pub struct OptOutFact {
 }
 
 impl OptOutFact {
-    /// The key of its row.
     pub fn key(&self) -> ItemKey {
         let (kind, id) = match &self.scope {
             OptOutScope::User(user) => ("user", user.as_str()),

@@ -11,10 +11,8 @@ use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::key::ItemKey;
 
-/// A kind of row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowKind {
-    /// What a row is.
     pub about: &'static str,
     /// The partition, with a `{name}` for each id.
     pub partition: &'static str,
@@ -24,7 +22,6 @@ pub struct RowKind {
     pub sort: &'static str,
     /// How long a row stays.
     pub lifetime: Lifetime,
-    /// What erases a row.
     pub erased: ErasedWith,
     /// Whether the changes port reports it.
     pub is_followed: bool,
@@ -54,7 +51,6 @@ pub enum ErasedWith {
     ChannelDay,
     /// Its channel, whatever its time.
     Channel,
-    /// Its user.
     User,
     /// The user that its attribute `user_id` names.
     BotUser,
@@ -83,15 +79,11 @@ const TRANSIENT: RowKind = RowKind { lifetime: Lifetime::Transient, ..KEPT };
 /// The ids in a key by the names in its patterns; empty if the kind has none of that name.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct RowIds<'k> {
-    /// The workspace.
     pub team: &'k str,
-    /// The channel.
     pub channel: &'k str,
     /// The time of the message, or of the state of a channel.
     pub ts: &'k str,
-    /// The day.
     pub day: &'k str,
-    /// The user.
     pub user: &'k str,
 }
 

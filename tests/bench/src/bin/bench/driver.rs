@@ -40,7 +40,6 @@ pub(crate) struct DrivenLoad {
     pub(crate) max_duration: Option<Duration>,
     /// When requests are sent.
     pub(crate) pace: SendingPace,
-    /// Number of connections.
     pub(crate) connections: usize,
 }
 
@@ -52,7 +51,6 @@ impl DrivenLoad {
     }
 }
 
-/// The result of a load.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadResult {
     /// Requests answered 200.

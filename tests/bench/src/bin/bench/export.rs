@@ -10,7 +10,6 @@ use crate::import::export::USUAL_SPREAD;
 use crate::report::{BenchSection, Goal, RunCost, figure};
 use crate::{Settings, import, machine, progress, watched};
 
-/// All formats.
 pub(crate) const FORMATS: [&str; 5] = ["slack", "html", "jsonl", "markdown", "text"];
 
 /// Exports an archive into which an export was imported.

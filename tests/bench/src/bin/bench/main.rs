@@ -6,6 +6,7 @@ mod aws;
 mod baseline;
 mod beside;
 mod channels;
+mod compare;
 mod connection;
 mod directory;
 mod drain;
@@ -29,6 +30,7 @@ mod slack;
 mod startup;
 mod sustained;
 mod texts;
+mod waiting;
 mod watched;
 
 use std::io::Write;
@@ -71,16 +73,19 @@ struct Settings {
     /// Formats of `export`: a million messages take half a minute to two minutes in each
     #[arg(long, global = true, value_delimiter = ',', default_values = export::FORMATS, value_parser = export::FORMATS)]
     formats: Vec<String>,
-    /// Rows of the large channel of `flat`, messages of `import`, `export`, `search` and `pages`
+    /// Rows of the large channel of `flat`, messages of `import`, `export`, `search`, `pages` and `compare`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
+    /// The other binary of `compare`
+    #[arg(long, global = true)]
+    before: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Subcommand)]
 enum BenchCommand {
     #[command(flatten)]
     Part(BenchPart),
-    /// All parts except `aws` and `lambda`
+    /// All parts except `aws`, `lambda` and `compare`
     All,
     /// The baseline that only checks the signature
     #[command(hide = true)]
@@ -106,6 +111,8 @@ enum BenchPart {
     Flat,
     /// The cost of the existence check
     Existence,
+    /// How fast jobs are set aside and sent back, and in how much memory
+    Waiting,
     /// How fast channel events are folded
     Channels,
     /// Whether channels and files slow messages down
@@ -124,6 +131,8 @@ enum BenchPart {
     Figures,
     /// How fast messages are found, and how large the index is
     Search,
+    /// Import, index, search and pages, compared with another binary of `annalist`: `--before`
+    Compare,
     /// Pages of an archive, as `annalist view` serves them
     Pages,
     /// Whether the time of long texts grows with their length alone
@@ -141,13 +150,14 @@ enum BenchPart {
 }
 
 /// The parts of `all`, in the order of the report.
-const ALL: [BenchPart; 19] = [
+const ALL: [BenchPart; 20] = [
     BenchPart::Startup,
     BenchPart::Acks,
     BenchPart::Sustained,
     BenchPart::Drain,
     BenchPart::Flat,
     BenchPart::Existence,
+    BenchPart::Waiting,
     BenchPart::Channels,
     BenchPart::Beside,
     BenchPart::Directory,
@@ -171,6 +181,7 @@ impl BenchPart {
             Self::Sustained => sustained::measure(settings).await?,
             Self::Flat => flat::measure(settings).await?,
             Self::Existence => existence::measure(settings).await?,
+            Self::Waiting => waiting::measure(settings).await?,
             Self::Channels => channels::measure(settings).await?,
             Self::Beside => beside::measure(settings).await?,
             Self::Directory => directory::measure(settings).await?,
@@ -180,6 +191,7 @@ impl BenchPart {
             Self::Erase => erase::measure(settings).await?,
             Self::Figures => figures::measure(settings).await?,
             Self::Search => search::measure(settings).await?,
+            Self::Compare => compare::measure(settings).await?,
             Self::Pages => return pages::measure(settings).await,
             Self::Texts => texts::measure().await?,
             Self::Questions => return questions::measure(settings).await,

@@ -72,7 +72,6 @@ impl Observer {
         Ok(statement.query_row([&row.item_id, &row.timestamp], |_| Ok(())).optional()?.is_some())
     }
 
-    /// Waits until a queue is drained.
     pub(crate) async fn wait_until_drained(&self, queue: QueueName) -> anyhow::Result<()> {
         let started = Instant::now();
         while !self.is_drained(queue)? {

@@ -153,7 +153,6 @@ impl RunCost {
 pub(crate) struct SortedTimes(Vec<Duration>);
 
 impl SortedTimes {
-    /// Sorts durations.
     pub(crate) fn from_unsorted(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         Self(times)

@@ -25,12 +25,10 @@ const NOW_MS: i64 = 1_795_262_400_000;
 /// Number of bytes of a file per chunk.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The size of the directory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DirectorySize {
     /// Number of public channels.
     pub(crate) channels: usize,
-    /// Number of people.
     pub(crate) users: usize,
 }
 

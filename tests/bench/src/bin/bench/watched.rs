@@ -51,8 +51,13 @@ pub(crate) async fn run_to_end(mut command: Command) -> anyhow::Result<(EndedPro
 
 /// Runs a command of `annalist` on a folder to its end.
 pub(crate) async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<EndedProcess> {
+    run(&binaries().annalist, data, args).await
+}
+
+/// Runs a command of this binary of `annalist` on a folder to its end.
+pub(crate) async fn run(program: &Path, data: &Path, args: &[&str]) -> anyhow::Result<EndedProcess> {
     let started = Instant::now();
-    let mut command = Command::new(&binaries().annalist);
+    let mut command = Command::new(program);
     command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
     let output = command.output().await.context("annalist cannot be started")?;
     let time = started.elapsed();

@@ -17,7 +17,6 @@ pub(crate) struct SeedsSummary {
 }
 
 impl SeedsSummary {
-    /// Adds the outcome of a seed.
     pub(crate) fn add(&mut self, seed: u64, outcome: SeedOutcome) {
         self.seeds += 1;
         self.total.add(&outcome.tally);

@@ -49,7 +49,6 @@ pub(super) fn unchanged(expected: Option<&str>, version: &str) -> Guard {
     Guard::Unchanged { register: "version".into(), expected, version: version.into() }
 }
 
-/// The timestamps of items.
 pub(super) fn timestamps(items: &[Item]) -> Vec<&str> {
     items.iter().map(|item| item.key.timestamp.as_str()).collect()
 }

@@ -26,9 +26,7 @@ use case::ArchiveCase;
 
 /// An empty archive.
 pub struct ArchiveFixture {
-    /// The archive.
     pub archive: Arc<dyn Archive>,
-    /// Its clock.
     pub clock: Arc<ManualClock>,
     /// Resources that must live as long as the fixture.
     pub keep: Keep,

@@ -17,9 +17,7 @@ use case::ChangesCase;
 
 /// An empty archive and its change feed.
 pub struct ChangesFixture {
-    /// The archive.
     pub archive: Arc<dyn Archive>,
-    /// Its changes.
     pub changes: Arc<dyn Changes>,
     /// The clock of both.
     pub clock: Arc<ManualClock>,

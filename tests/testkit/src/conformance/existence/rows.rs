@@ -18,7 +18,6 @@ fn now(fixture: &ExistenceFixture) -> TimestampMs {
     fixture.clock.now()
 }
 
-/// A row of this age.
 fn row(fixture: &ExistenceFixture, age_s: i64) -> Verified {
     Verified::at(TimestampMs(now(fixture).0 - age_s * 1_000))
 }

@@ -4,6 +4,7 @@ mod case;
 mod concurrency;
 mod deletion;
 mod keys;
+mod listing;
 mod publishing;
 mod reading;
 
@@ -18,7 +19,6 @@ use case::FilesCase;
 
 /// An empty store.
 pub struct FilesFixture {
-    /// The store.
     pub files: Arc<dyn Files>,
     /// Resources that must live as long as the fixture.
     pub keep: Keep,
@@ -59,6 +59,10 @@ pub async fn suite(creation: Creation, mut fixture: impl FnMut() -> FilesFixture
             a_deleted_file_is_gone,
             a_file_is_deleted_alone,
             a_deleted_file_can_be_written_anew,
+        },
+        listing::{
+            every_published_file_is_listed_once_with_its_length,
+            a_list_continues_after_any_key,
         },
         concurrency::{
             files_written_at_once_do_not_mix,

@@ -45,12 +45,10 @@ pub(super) fn message_with_id(queue: QueueName, group: &str, body: &str, id: &st
     }
 }
 
-/// The bodies of deliveries.
 pub(super) fn bodies(deliveries: &[Delivery]) -> Vec<&str> {
     deliveries.iter().map(|delivery| delivery.body.as_str()).collect()
 }
 
-/// The bodies of one group.
 pub(super) fn bodies_of<'a>(group: &str, deliveries: &'a [Delivery]) -> Vec<&'a str> {
     let of_group = deliveries.iter().filter(|delivery| delivery.group.as_str() == group);
     of_group.map(|delivery| delivery.body.as_str()).collect()
@@ -90,7 +88,6 @@ impl QueueCase {
         self.receive_waiting(queue, max, Duration::ZERO).await
     }
 
-    /// One receive with this wait.
     pub(super) async fn receive_waiting(
         &self,
         queue: impl Into<QueueRef>,

@@ -28,7 +28,6 @@ pub type Advance = Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>
 
 /// An empty queue and its time.
 pub struct QueueFixture {
-    /// The queue.
     pub queue: Arc<dyn Queue>,
     /// The queue's clock.
     pub clock: SharedClock,
@@ -47,7 +46,6 @@ pub const QUEUES: [QueueName; 4] =
 /// The scope of a deduplication id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupScope {
-    /// The queue.
     Queue,
     /// The message group, as in SQS's high-throughput queues. Both the id and the group are derived from the
     /// event, so no code depends on the difference.

@@ -11,7 +11,6 @@ use zip::{CompressionMethod, ZipWriter};
 /// How messages are spread over channels and days.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageSpread {
-    /// Number of channels.
     pub(crate) channels: usize,
     /// Number of messages of a channel per day.
     pub(crate) messages_per_day: usize,
@@ -33,7 +32,6 @@ pub(crate) const WORDS: usize = 50_000;
 /// One message in this number contains Japanese words.
 const JAPANESE: usize = 50;
 
-/// The Japanese words.
 pub(crate) const JAPANESE_WORDS: [&str; 8] = ["会議", "障害", "対応", "完了", "確認", "資料", "来週", "設計"];
 
 /// Writes an export of this number of messages.

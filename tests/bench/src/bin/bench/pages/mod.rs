@@ -31,11 +31,11 @@ const REQUESTS: usize = 200;
 const READERS: usize = 16;
 
 /// The channel that is read.
-const CHANNEL: &str = "C00001";
+pub(crate) const CHANNEL: &str = "C00001";
 
 /// The times and the size of one page.
-struct PageMeasurement {
-    times: SortedTimes,
+pub(crate) struct PageMeasurement {
+    pub(crate) times: SortedTimes,
     bytes: usize,
 }
 
@@ -99,7 +99,11 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSect
 }
 
 pub(crate) async fn serve(data: &Path) -> ServerProcess {
-    let mut command = Command::new(&binaries().annalist);
+    serve_with(&binaries().annalist, data).await
+}
+
+pub(crate) async fn serve_with(program: &Path, data: &Path) -> ServerProcess {
+    let mut command = Command::new(program);
     command.args(["view", "--viewer-listen", "127.0.0.1:0", "--data"]).arg(data);
     process::serve(&mut command).await
 }
@@ -126,7 +130,11 @@ pub(crate) fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-async fn request_page(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<PageMeasurement> {
+pub(crate) async fn request_page(
+    address: SocketAddr,
+    path: &str,
+    count: usize,
+) -> anyhow::Result<PageMeasurement> {
     let mut connection = Connection::open(address).await?;
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {

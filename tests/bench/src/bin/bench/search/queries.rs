@@ -2,7 +2,6 @@
 
 use crate::import::export::{self, JAPANESE_WORDS, WORDS};
 
-/// Number of queries.
 pub(crate) const QUERIES: usize = 200;
 
 /// Number of queries with words alone, which the baselines can answer too.
