@@ -23,6 +23,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use workers::runtime::{self, RuntimeSettings};
 
+use crate::operate::copy::NightlyCopy;
+
 /// The running tasks.
 pub(crate) struct Composition {
     /// The address at which ingest accepts events.
@@ -82,6 +84,11 @@ impl Composition {
             });
         }
         Ok(Self { address, accepting, ingest, working, workers })
+    }
+
+    /// Also copies the database every night.
+    pub(crate) fn copy(&mut self, copy: NightlyCopy) {
+        self.workers.spawn(copy.run(self.working.subscribe()));
     }
 
     /// Resolves when a task ends that should have continued. The process must not run without it.

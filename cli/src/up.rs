@@ -9,6 +9,7 @@ use ingest::SocketMode;
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::copy::CopyArgs;
 use process::config::socket::{SocketArgs, socket_api};
 use process::config::viewer::ViewerArgs;
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
@@ -19,6 +20,8 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use crate::composition::{Composition, listen, wait_until_true};
+use crate::operate::backup::embedded_folder;
+use crate::operate::copy::{Copier, NightlyCopy, check_place};
 use crate::search::{index_file, index_folder};
 use crate::view::ViewerEndpoint;
 
@@ -42,6 +45,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     viewer: ViewerArgs,
     #[command(flatten)]
+    copy: CopyArgs,
+    #[command(flatten)]
     work: WorkArgs,
 }
 
@@ -50,6 +55,9 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let data = args.backend.folder();
     let endpoint = args.viewer.viewer_listen;
     let endpoint = endpoint.map(|address| ViewerEndpoint::read(&args.viewer, address, data)).transpose()?;
+    if let Some(target) = &args.copy.copy_to {
+        check_place(target, embedded_folder(&args.backend, "up --copy-to")?)?;
+    }
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         telemetry::init_log(config::log_filter()?);
         if let Some(warning) = config::settings_warning() {
@@ -121,7 +129,19 @@ async fn serve(
         None => None,
     };
     let in_socket_mode = socket.is_some();
+    let night = work.night.clone();
     let mut composition = Composition::start(&backend, listener, (secrets, socket), &clock, work, index)?;
+    if let (Some(target), Some(database)) = (&args.copy.copy_to, backend.database()) {
+        let copier = Copier {
+            data: args.backend.data.data.clone(),
+            database: database.clone(),
+            archive: backend.archive(),
+            clock: Arc::clone(&clock),
+            keep: args.copy.copy_keep,
+            target: target.clone(),
+        };
+        composition.copy(NightlyCopy { copier, night });
+    }
     let address = composition.address;
     tracing::info!(%address, backend = %args.backend, "listening");
     if io::stdout().is_terminal() {

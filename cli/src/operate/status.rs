@@ -20,6 +20,7 @@ use slack::ids::Ts;
 use workers::historian::RESTRICTED_ADVICE;
 use workers::quarantine;
 
+use super::copy::{self, state::CopyState};
 use super::waiting_status::{self, WaitingCheck, WaitingLine};
 use crate::plain;
 
@@ -62,6 +63,9 @@ pub(crate) struct Status {
     /// What the last sync found in the directory of each workspace; left out if no workspace is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) directory: Vec<Value>,
+    /// How the last copy of the database went; left out if none was ever tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) copy: Option<CopyState>,
 }
 
 /// How far the reading of a workspace's history is.
@@ -259,6 +263,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         proof: proofs(archive).await?,
         waiting: waiting_status::lines(&waiting, now),
         directory: directory(archive).await?,
+        copy: copy::state::read(archive).await?,
     })
 }
 
@@ -326,6 +331,9 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "proof        {team}{}", proof.text())?;
     }
     writeln!(out, "files        {}", file_counts(&status.files))?;
+    if let Some(copy) = &status.copy {
+        writeln!(out, "copy         {}", plain::line(&copy.text()))?;
+    }
     waiting_status::print(&status.waiting, out)?;
     for advice in advice(status) {
         writeln!(out, "\n{advice}")?;
@@ -561,6 +569,7 @@ mod tests {
             waiting: Vec::new(),
             existence_check: Vec::new(),
             directory: Vec::new(),
+            copy: None,
         };
         let shown = text(&status);
         for expected in [

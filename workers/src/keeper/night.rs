@@ -16,7 +16,7 @@ pub struct NightTime {
 
 impl NightTime {
     /// The beginning of the last night: the last time at which the clock showed this time of the day.
-    pub(super) fn before(&self, now: TimestampMs) -> TimestampMs {
+    pub fn before(&self, now: TimestampMs) -> TimestampMs {
         let now = Timestamp::from_millisecond(now.0).unwrap_or_default().to_zoned(self.zone.clone());
         let begin = |days: i64| {
             let date = now.date().saturating_sub(Span::new().days(days));

@@ -3,6 +3,7 @@
 
 use embedded::condition::{FolderCondition, Integrity};
 use jiff::Timestamp;
+use ports::clock::{Clock, SystemClock, TimestampMs};
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
 use rules::gap::GapReason;
@@ -22,6 +23,7 @@ const FILES: &str = "files";
 const WAITING: &str = "waiting";
 const HISTORY: &str = "history";
 const PROOF: &str = "proof";
+const COPY: &str = "copy";
 const DISK: &str = "disk";
 const PERMISSIONS: &str = "permissions";
 const DATABASE: &str = "database";
@@ -53,6 +55,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             checks.extend(waiting(&archive_facts.status));
             checks.push(history(&archive_facts.status, &facts.backend_flag));
             checks.extend(proof(&archive_facts.status, &facts.backend_flag));
+            checks.extend(copy(&archive_facts.status, SystemClock.now()));
             checks
         }
         Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING, HISTORY]
@@ -238,6 +241,17 @@ fn history(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
     DoctorCheck::finding(HISTORY, says, next)
 }
 
+/// Only if a copy was ever tried.
+fn copy(status: &Result<Status, String>, now: TimestampMs) -> Option<DoctorCheck> {
+    let copy = status.as_ref().ok()?.copy.as_ref()?;
+    if copy.error.is_none() && !copy.is_old(now) {
+        return Some(DoctorCheck::ok(COPY, copy.text()));
+    }
+    let next =
+        "annalist copy --to TARGET makes one now and says what fails; `annalist up` tries again every hour";
+    Some(DoctorCheck::finding(COPY, copy.text(), next))
+}
+
 fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
     match status {
         Err(why) => DoctorCheck::skipped(QUARANTINE, why.as_str()),
@@ -406,7 +420,6 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
 
 #[cfg(test)]
 mod tests {
-    use ports::clock::TimestampMs;
     use reader::files::MissingFiles;
     use reader::proof::TeamProof;
     use rules::history::progress::HistoryProgress;
@@ -415,6 +428,7 @@ mod tests {
 
     use super::super::check::{CheckState, assert_check};
     use super::*;
+    use crate::operate::copy::state::CopyState;
     use crate::operate::status::HistoryLine;
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
@@ -442,6 +456,28 @@ mod tests {
             waiting: Vec::new(),
             existence_check: Vec::new(),
             directory: Vec::new(),
+            copy: None,
+        }
+    }
+
+    #[test]
+    fn a_copy_that_fails_or_is_old_needs_attention() {
+        let now = TimestampMs(1_795_743_000_000);
+        let copy_state = |at: Option<&str>, error: Option<&str>| CopyState {
+            to: Some("/mnt/copies".to_owned()),
+            at: at.map(str::to_owned),
+            error: error.map(str::to_owned),
+        };
+        for (state, expected) in [
+            (None, None),
+            (Some(copy_state(Some("20261126T030000Z"), None)), Some(CheckState::Ok)),
+            (Some(copy_state(Some("20261126T030000Z"), Some("it is full"))), Some(CheckState::Finding)),
+            (Some(copy_state(Some("20261123T030000Z"), None)), Some(CheckState::Finding)),
+            (Some(copy_state(Some("nonsense"), None)), Some(CheckState::Finding)),
+            (Some(copy_state(None, Some("it is full"))), Some(CheckState::Finding)),
+        ] {
+            let check = copy(&Ok(Status { copy: state.clone(), ..status(Vec::new()) }), now);
+            assert_eq!(check.map(|check| check.state), expected, "{state:?}");
         }
     }
 

@@ -351,4 +351,14 @@ metrics_table! {
     ["Archive"]
     ARCHIVE_DUPLICATES = "annalist_archive_duplicates_total", Counter, "",
         "Events that changed nothing because the archive already had them or something newer.";
+    COPIES = "annalist_copies_total", Counter, "outcome",
+        "Nightly copies of the database by outcome: made, failed.",
+        Alert {
+            name: "AnnalistCopiesFail",
+            when: Grew { selector: "outcome=\"failed\"", by: "", within: "6h" },
+            lasts: "0m",
+            severity: Warning,
+            summary: "The database could not be copied",
+            next: "annalist status says why. It is tried again every hour.",
+        };
 }

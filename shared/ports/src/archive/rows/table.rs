@@ -73,6 +73,10 @@ rows_table! {
         "The identity of this archive: its `id`, and its `epoch`, which changes with each restore.",
         "the backend", KEPT.only_on("in a data folder"),
         "meta#archive" () / "identity" ();
+    ARCHIVE_COPY = archive_copy:
+        "How the last copy of this archive went: where to, when, and why none was made since.",
+        "the command line", KEPT.only_on("in a data folder"),
+        "meta#archive" () / "copy" ();
 
     MESSAGE = message in messages: "A message.", "message-writer, historian, import",
         KEPT.erased_with(Message).followed(),
