@@ -32,7 +32,10 @@ pub fn headline(report: &FiguresReport) -> String {
     let count = |name: FigureName| report.figure(name).value.map_or(0, |number| number.as_f64() as u64);
     let messages = count(FigureName::Messages);
     if messages == 0 {
-        return nothing_posted(report);
+        return match report.scope {
+            Scope::Team | Scope::Channel(_) => "There are no messages in this period.".to_owned(),
+            Scope::User(_) => format!("{} wrote nothing in this period.", title(report)),
+        };
     }
     let mut sentence = counted(messages, "message", "messages");
     if !matches!(report.scope, Scope::User(_)) {
