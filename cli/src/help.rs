@@ -27,7 +27,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("Fill", &["import", "backfill", "sync", "gaps", "coverage", "reconcile"]),
-    ("Take along", &["export", "publish", "backup", "restore"]),
+    ("Take along", &["export", "publish", "backup", "copy", "restore"]),
     ("Keep and remove", &["verify", "retain", "hold", "optout", "erase", "quarantine", "questions", "index"]),
     ("Set up machines", &["manifest", "provision", "cloudformation", "dashboards", "completions", "man"]),
 ];

@@ -65,7 +65,7 @@ pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<(
 fn heading(report: &FiguresReport) -> String {
     let (period, previous) = (report.period.in_words(), report.period.previous().in_words());
     let (title, _) = fitted(&title(report), COLUMNS);
-    format!("{title}\n{period}, compared with {previous}\n{}\n", headline(report))
+    format!("{title}\n{period}, compared with {previous}\n{}\n", headline(report).replace("; ", ";\n"))
 }
 
 fn figures(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {

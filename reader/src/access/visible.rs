@@ -97,7 +97,9 @@ impl VisibleArchive {
 /// Whether a reader may get rows with this key, as far as the key tells. For a partition, the position is
 /// empty.
 fn is_shown(hidden: &HiddenChannels, key: &ItemKey) -> bool {
-    let Some(ids) = SHOWN.iter().find_map(|kind| kind.ids(key)) else { return false };
+    let has_position =
+        |kind: &&RowKind| key.timestamp.is_empty() || kind.sort.contains('{') || kind.sort == key.timestamp;
+    let Some(ids) = SHOWN.iter().filter(has_position).find_map(|kind| kind.ids(key)) else { return false };
     !names_hidden(hidden, ids.team, ids.channel)
 }
 
@@ -110,7 +112,7 @@ fn names_hidden(hidden: &HiddenChannels, team: &str, channel: &str) -> bool {
 fn is_mixed(partition: &str) -> bool {
     let key = ItemKey::new(partition, "");
     let kind = SHOWN.iter().find(|kind| kind.ids(&key).is_some());
-    kind.is_some_and(|kind| !kind.partition.contains("{channel}") && kind.partition.contains("{team}"))
+    kind.is_some_and(|kind| !kind.partition.contains("{channel}"))
 }
 
 /// The row as the reader gets it; `None` if it is hidden.

@@ -12,7 +12,7 @@ use rules::figures::partners::CountByPerson;
 
 use super::plots;
 use crate::emoji;
-use crate::links::LinkScheme;
+use crate::links::{LinkScheme, SitePage};
 
 /// Maximum number of rows per table, and of characters per name.
 const MAX_ROWS: usize = 15;
@@ -66,6 +66,9 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
         }
         p class="headline" { (headline(report)) }
         @for note in report_notes(report) { p class="note" { (with_code(&note)) } }
+        @if let Some(coverage) = links.and_then(|links| links.site_page(SitePage::Coverage)).filter(|_| !report.incomplete_days.is_empty()) {
+            p { a href=(coverage) { "What the archive covers" } }
+        }
         (figures(report))
         @if report.figure(FigureName::Messages).value.map(Number::as_f64) != Some(0.0) { (times(report)) }
         @if !matches!(report.scope, Scope::Channel(_)) { (channels(report, links)) }
