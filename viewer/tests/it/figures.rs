@@ -39,7 +39,7 @@ async fn a_week_is_told_in_a_sentence_and_leads_to_its_channels_people_and_neigh
     assert_eq!(link_with_rel(&before, "prev"), None, "the archive begins there");
     let current = fixture.page("/stats?week=2026-W47").await;
     assert!(
-        current.contains("There are no messages in this period.")
+        current.contains("No person posted a message in this period.")
             && link_with_rel(&current, "next").is_none()
     );
 }
