@@ -21,8 +21,9 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
-use workers::keeper::Nights;
 use workers::runtime::{self, RuntimeSettings};
+
+use crate::operate::copy::NightlyCopy;
 
 /// The running tasks.
 pub(crate) struct Composition {
@@ -85,9 +86,9 @@ impl Composition {
         Ok(Self { address, accepting, ingest, working, workers })
     }
 
-    /// Also does the night's work.
-    pub(crate) fn keep(&mut self, nights: Nights) {
-        self.workers.spawn(nights.run(self.working.subscribe()));
+    /// Also copies the database every night.
+    pub(crate) fn copy(&mut self, copy: NightlyCopy) {
+        self.workers.spawn(copy.run(self.working.subscribe()));
     }
 
     /// Resolves when a task ends that should have continued. The process must not run without it.

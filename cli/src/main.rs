@@ -234,9 +234,10 @@ enum Command {
         after_help = "Example: annalist backup /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
     )]
     Backup(BackupArgs),
-    /// Create a data folder from a backup
+    /// Create a data folder from a backup or a copy
     #[command(
-        after_help = "Example: annalist restore /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist"
+        after_help = "Examples: annalist restore /mnt/backup/annalist-2026-11-21.tar --data /var/lib/annalist\n  \
+        annalist restore /mnt/backup/annalist --until 2026-11-20 --data /var/lib/annalist"
     )]
     Restore(RestoreArgs),
     /// Create the queues, tables and bucket on AWS, or update them
@@ -391,6 +392,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
             operate::erase::run(backend, &SystemClock, &args, out).await
         }),
         Command::Keep(command) => {
+            command.check()?;
             on_archive(command.backend(), async |backend| operate::keep::run(backend, &command, out).await)
         }
         Command::Backup(args) => operate::backup::run(&args, &SystemClock, out),

@@ -9,7 +9,7 @@ use ingest::SocketMode;
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
-use process::config::nightly::NightlyArgs;
+use process::config::copy::CopyArgs;
 use process::config::socket::{SocketArgs, socket_api};
 use process::config::viewer::ViewerArgs;
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
@@ -19,14 +19,11 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use workers::claims::{ClaimSettings, Claimant};
-use workers::keeper::Nights;
-
 use crate::composition::{Composition, listen, wait_until_true};
-use crate::operate::erase::writers_know_after;
+use crate::operate::backup::embedded_folder;
+use crate::operate::copy::{Copier, NightlyCopy, check_place};
 use crate::search::{index_file, index_folder};
 use crate::view::ViewerEndpoint;
-use crate::zone::Zone;
 
 /// Printed or logged once at each start, because the operator is responsible for consent.
 const CONSENT: &str =
@@ -48,7 +45,7 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     viewer: ViewerArgs,
     #[command(flatten)]
-    nightly: NightlyArgs,
+    copy: CopyArgs,
     #[command(flatten)]
     work: WorkArgs,
 }
@@ -58,6 +55,9 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let data = args.backend.folder();
     let endpoint = args.viewer.viewer_listen;
     let endpoint = endpoint.map(|address| ViewerEndpoint::read(&args.viewer, address, data)).transpose()?;
+    if let Some(target) = &args.copy.copy_to {
+        check_place(target, embedded_folder(&args.backend, "up --copy-to")?)?;
+    }
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         telemetry::init_log(config::log_filter()?);
         if let Some(warning) = config::settings_warning() {
@@ -75,7 +75,8 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             args.viewer.sign_in.viewer_people_file.clone(),
         ];
         let hidden = hidden.into_iter().flatten().collect();
-        let work = WorkSettings::read(&args.work).await?.with_processor(&args.work, hidden).await?;
+        let mut work = WorkSettings::read(&args.work).await?.with_processor(&args.work, hidden).await?;
+        work.night.zone = args.viewer.zone.time_zone();
         work.check_existence()?;
         let connections = args.socket.socket_connections;
         let web = Some(Arc::clone(&work.web));
@@ -128,21 +129,19 @@ async fn serve(
         None => None,
     };
     let in_socket_mode = socket.is_some();
+    let night = work.night.clone();
     let mut composition = Composition::start(&backend, listener, (secrets, socket), &clock, work, index)?;
-    composition.keep(Nights {
-        archive: backend.archive(),
-        files: backend.files(),
-        claimant: Claimant::new(
-            backend.claims(),
-            Arc::clone(&clock),
-            config::instance_id(),
-            ClaimSettings::default(),
-        ),
-        clock,
-        zone: Zone::from_args(&args.viewer.zone).time_zone().clone(),
-        at: args.nightly.nightly_at,
-        writers_know_after: writers_know_after(args.backend.backend),
-    });
+    if let (Some(target), Some(database)) = (&args.copy.copy_to, backend.database()) {
+        let copier = Copier {
+            data: args.backend.data.data.clone(),
+            database: database.clone(),
+            archive: backend.archive(),
+            clock: Arc::clone(&clock),
+            keep: args.copy.copy_keep,
+            target: target.clone(),
+        };
+        composition.copy(NightlyCopy { copier, night });
+    }
     let address = composition.address;
     tracing::info!(%address, backend = %args.backend, "listening");
     if io::stdout().is_terminal() {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use process::config::zone::{NamedZone, ZoneArgs};
+use process::config::zone::{NamedZone, ZoneArgs, system_zone};
 use slack::ids::Ts;
 
 use crate::plain;
@@ -23,7 +23,7 @@ impl Zone {
 
     /// Returns the zone from `TZ`, or otherwise from the machine; UTC if neither is set.
     fn from_system() -> Self {
-        let zone = TimeZone::try_system().ok().filter(|zone| !zone.is_unknown()).unwrap_or(TimeZone::UTC);
+        let zone = system_zone();
         let name = zone.iana_name().unwrap_or("local time").to_owned();
         Self { zone, name }
     }

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, ErasureFacts, Item, Query, key, query_all};
 use rules::filled::{self, FilledSpan};
 use rules::gap::GapReason;
 use rules::gap::closing::HistoryFacts;
-use rules::gap::coverage::{CoveredSpan, Hole, KnownChannel};
+use rules::gap::coverage::{CoveredSpan, Hole, KnownChannel, kept_holes};
 use rules::gap::projection::{Gap, posted_at, recorded_gaps};
 use rules::gap::run::RunSpan;
+use rules::history::proof::{ProvenSpan, VerifiedChannel};
 use rules::interval::Interval;
 use rules::message;
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -27,6 +28,10 @@ pub struct ChannelCoverage {
     pub last_message: Option<Ts>,
     /// The oldest timestamp that Slack still showed, if the workspace's plan limits the history.
     pub limited_before: Option<Ts>,
+    /// The interval that was compared with Slack.
+    pub verified: Option<ProvenSpan>,
+    /// The time before which messages have expired.
+    pub expired_before: Option<Ts>,
 }
 
 /// The facts from which the coverage of one workspace's channels is derived.
@@ -36,6 +41,8 @@ pub struct TeamCoverage<'a> {
     gaps: Vec<Gap>,
     spans: BTreeMap<ChannelId, Vec<FilledSpan>>,
     facts: HistoryFacts,
+    erasures: ErasureFacts,
+    verified: BTreeMap<ChannelId, ProvenSpan>,
     marked: Vec<ChannelId>,
     /// When the app first left a channel, also if nothing was missing then: it was in the channel before.
     left: BTreeMap<ChannelId, Ts>,
@@ -63,8 +70,12 @@ impl<'a> TeamCoverage<'a> {
         for span in filled {
             spans.entry(span.channel.clone()).or_default().push(span);
         }
+        let verified = query_all(archive, Query::partition(key::verified_rows(team))).await?;
+        let verified = verified.iter().filter_map(|row| VerifiedChannel::read(team, row));
         Ok(Self {
             archive,
+            erasures: ErasureFacts::load(archive, team).await?,
+            verified: verified.filter_map(|known| Some((known.channel, known.proven?))).collect(),
             team: team.clone(),
             gaps,
             spans,
@@ -97,12 +108,21 @@ impl<'a> TeamCoverage<'a> {
         let last_event = known.last_event.clone().max(newest.posted);
         let known = KnownChannel { created, last_event, ..known };
         let limit = facts.limited_before(channel);
+        let expired_before = self.expired_before(channel);
+        let out = self.erasures.channel_out_times(team, channel);
         Ok(ChannelCoverage {
             held: known.covered_spans(),
-            holes: known.holes(),
+            holes: kept_holes(known.holes(), expired_before.as_ref(), out),
             last_message: newest.any,
             limited_before: limit.map(|limit| Interval { from: limit, to: limit }.from_ts()),
+            verified: self.verified.get(channel).cloned(),
+            expired_before,
         })
+    }
+
+    /// The time before which the messages of a channel have expired.
+    pub fn expired_before(&self, channel: &ChannelId) -> Option<Ts> {
+        self.erasures.expired_before(&self.team, channel).filter(|until| until.micros() > 0)
     }
 
     /// Whether an interval of a channel is certainly complete: no hole touches it. Reads only what this check

@@ -24,7 +24,7 @@ async fn delivered_messages_are_live_coverage_and_the_time_before_them_is_a_hole
     // A reaction to a message that is not stored.
     let key = ItemKey::message(&team(), &channel_id("C1"), &at(70));
     set(&archive, key, json!({ "ts": at(70) })).await;
-    let ChannelCoverage { held, holes, last_message, limited_before } = coverage(&archive).await;
+    let ChannelCoverage { held, holes, last_message, limited_before, .. } = coverage(&archive).await;
     assert_eq!(held, [CoveredSpan { from: at(50), to: at(60), source: CoverageSource::Live }]);
     let before = (HoleReason::BeforeJoining, GapState::Missing, Some(at(50)));
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The gaps of a workspace, for readers. This module reads the facts from the archive;
 //! [`projection`](rules::gap::projection) combines them.
 
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, ErasureFacts, Item, ItemKey, Query, key, query_all};
 use rules::filled::{self, FilledSpan};
 pub use rules::gap::closing::UnreadSpan;
 use rules::gap::closing::{GapState, HistoryFacts};
@@ -74,7 +74,15 @@ pub async fn unread_spans(
     let gaps = read(archive, team).await?;
     let mut facts = history::facts(archive, team, &gaps).await?;
     forget_refusals_before_joins(archive, team, &mut facts).await?;
-    Ok(facts.unread_spans(&gaps, now, limit))
+    let erasures = ErasureFacts::load(archive, team).await?;
+    let mut spans = facts.unread_spans(&gaps, now, limit);
+    for span in &mut spans {
+        if let Some(until) = erasures.expired_before(team, &span.channel).filter(|until| *until > span.from) {
+            span.from = until;
+        }
+    }
+    spans.retain(|span| span.from < span.to && !erasures.channel_is_out(team, &span.channel, now));
+    Ok(spans)
 }
 
 /// Removes the refusals of channels that the app has joined since.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, ErasureFacts, ItemKey, Query, key, query_all};
 use rules::filled::{self, FilledSpan, UnreadableReason};
 use rules::gap::closing::HistoryFacts;
 use rules::gap::projection::Gap;
@@ -102,15 +102,20 @@ pub async fn unread(archive: &dyn Archive, team: &TeamId, now: &Ts) -> Result<Un
         spans.entry(span.channel.clone()).or_default().push(span);
     }
     let runs = gaps::runs(archive, team).await?;
+    let erasures = ErasureFacts::load(archive, team).await?;
     let mut found = UnreadHistory::default();
     for channel in channels_with_public_mark(archive, team).await? {
+        if erasures.channel_is_out(team, &channel, now) {
+            continue;
+        }
         found.channels += 1;
+        let expired_before = erasures.expired_before(team, &channel).map_or(0, |until| until.micros());
         let spans = spans.remove(&channel).unwrap_or_default();
         let known = KnownHistory {
             created: created(archive, team, &channel).await?,
             joined: first_presence(archive, team, &channel, &runs).await?,
             spans: &spans,
-            shown_from: facts.limited_before(&channel).unwrap_or_default(),
+            shown_from: facts.limited_before(&channel).unwrap_or_default().max(expired_before),
         };
         let whole = known.before_events(now);
         let cover = Cover::from_intervals(spans.iter().map(FilledSpan::interval));

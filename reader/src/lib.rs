@@ -7,7 +7,7 @@
 //! * [`directory`]: channel names, and the name and address of a workspace; [`channels`]: the list of
 //!   channels.
 //! * [`gaps`]: intervals in which events may be missing; [`history`]: what was read from Slack's history;
-//!   [`coverage`]: the intervals that the archive covers.
+//!   [`coverage`]: the intervals that the archive covers; [`proof`]: what was compared with Slack.
 //! * [`search`]: queries, and whether a message matches one.
 //! * [`figures`]: the statistics of a period.
 //! * [`waiting`]: jobs that wait for a token, a scope or Slack.
@@ -37,6 +37,7 @@ pub mod numbers;
 pub mod permalink;
 pub mod pins;
 pub mod plain;
+pub mod proof;
 pub mod range;
 pub mod rows;
 pub mod search;

@@ -145,3 +145,8 @@ impl<'a, V> VisibleRows<'a, V> {
 pub async fn read_message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<MessageView>, ArchiveError> {
     Ok(channel.message(ts).await?.as_ref().and_then(project::message))
 }
+
+/// Reads the root of a thread as readers see it, also one that a retention rule has removed.
+pub async fn read_root(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<MessageView>, ArchiveError> {
+    Ok(channel.message(ts).await?.as_ref().and_then(project::root))
+}

@@ -8,6 +8,7 @@ mod backup;
 mod browser;
 mod commands;
 mod convergence;
+mod copies;
 mod crash;
 mod demo;
 mod deploy;

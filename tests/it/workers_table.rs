@@ -9,12 +9,15 @@ use fleet::args::HistorianArgs;
 use fleet::args::ResponderSettings;
 use fleet::args::WaitArgs;
 use fleet::environment::{Environment, WorkSettings};
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
 use ports::clock::SystemClock;
 use ports::workers::{DIRECTORY, WORKERS};
 use process::config::backend::{Backend, BackendArgs};
 use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::directory::MembersToList;
 use workers::file_downloader;
+use workers::keeper::NightTime;
 
 #[tokio::test]
 async fn every_row_builds_the_worker_with_its_name_and_queue() {
@@ -28,6 +31,7 @@ async fn every_row_builds_the_worker_with_its_name_and_queue() {
         existence: ExistenceArgs::default(),
         downloads: file_downloader::DownloadSettings::default(),
         backfill: HistorianArgs::default(),
+        night: NightTime { at: Time::midnight(), zone: TimeZone::UTC },
         responder: ResponderSettings::off(),
         waiting: WaitArgs::default(),
         search_index: None,

@@ -27,6 +27,8 @@ use fleet::args::HistorianArgs;
 use fleet::args::WaitArgs;
 use fleet::args::{ResponderMode, ResponderSettings};
 use fleet::environment::WorkSettings;
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
 use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
@@ -45,6 +47,7 @@ use workers::directory::DirectorySync;
 use workers::directory::MembersToList;
 use workers::file_downloader;
 use workers::historian::BackfillMode;
+use workers::keeper::NightTime;
 
 use crate::composition::{Composition, wait_until_true};
 use crate::operate::status;
@@ -127,6 +130,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         existence,
         downloads,
         backfill,
+        night: NightTime { at: Time::midnight(), zone: TimeZone::UTC },
         responder,
         waiting: WaitArgs::default(),
         search_index: None,

@@ -92,10 +92,10 @@ impl ToolAnswers {
         let channel = self.channel(&call.channel).await?;
         let ts = timestamp("ts", &call.ts)?;
         let after = call.after.as_deref().map(|after| timestamp("after", after)).transpose()?;
-        let requested = rows::read_message(&channel, &ts).await?;
+        let requested = rows::read_root(&channel, &ts).await?;
         let first_ts = requested.as_ref().and_then(MessageView::root_ts).unwrap_or_else(|| ts.clone());
         let is_deleted = requested.as_ref().is_some_and(MessageView::is_deleted);
-        let root = if first_ts == ts { requested } else { rows::read_message(&channel, &first_ts).await? };
+        let root = if first_ts == ts { requested } else { rows::read_root(&channel, &first_ts).await? };
         let is_included = |message: &MessageView| {
             let is_after = |after: &Ts| message.ts().is_some_and(|ts| ts > after.as_str());
             is_visible(message, call.include_deleted) && after.as_ref().is_none_or(is_after)

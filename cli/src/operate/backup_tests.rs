@@ -55,7 +55,7 @@ fn run_backup(args: &BackupArgs) -> anyhow::Result<String> {
 }
 
 fn run_restore(file: &Path, data: &Path) -> anyhow::Result<String> {
-    let args = RestoreArgs { file: file.to_owned(), backend: BackendArgs::embedded(data) };
+    let args = RestoreArgs { file: file.to_owned(), until: None, backend: BackendArgs::embedded(data) };
     let mut out = Vec::new();
     restore::run(&args, &mut out)?;
     Ok(String::from_utf8(out).unwrap())
@@ -268,7 +268,7 @@ async fn backup_and_restore_name_the_aws_alternatives() {
         BackupArgs { file: file.clone(), force: false, without_files: false, backend: backend.clone() };
     for error in [
         run_backup(&backup).unwrap_err(),
-        restore::run(&RestoreArgs { file, backend }, &mut Vec::new()).unwrap_err(),
+        restore::run(&RestoreArgs { file, until: None, backend }, &mut Vec::new()).unwrap_err(),
     ] {
         let line = error.to_string();
         assert!(error.is::<ConfigError>() && line.contains("point-in-time recovery"), "{line}");

@@ -110,7 +110,7 @@ pub(crate) async fn run(
     let archive = backend.archive();
     let now = ts_from_micros(clock.now().0.saturating_mul(1_000));
     match command {
-        HoldCommand::Set(args) => set(&*archive, args, &now, out).await,
+        HoldCommand::Set(args) => set(backend, args, &now, out).await,
         HoldCommand::List(args) => {
             for team in scope::teams(&*archive, args.common.team.as_ref()).await? {
                 let facts = ErasureFacts::load(&*archive, &team).await?;
@@ -121,11 +121,12 @@ pub(crate) async fn run(
             }
             Ok(())
         }
-        HoldCommand::Release(args) => release(&*archive, args, now, out).await,
+        HoldCommand::Release(args) => release(backend, args, now, out).await,
     }
 }
 
-async fn set(archive: &dyn Archive, args: &SetHoldArgs, now: &Ts, out: &mut dyn Write) -> anyhow::Result<()> {
+async fn set(backend: &Backend, args: &SetHoldArgs, now: &Ts, out: &mut dyn Write) -> anyhow::Result<()> {
+    let archive = &*backend.archive();
     let (from, to) = (args.from.clone(), args.to.clone());
     if from.as_ref().zip(to.as_ref()).is_some_and(|(from, to)| from >= to) {
         return Err(UsageError::new("--from must be before --to").into());
@@ -158,16 +159,17 @@ async fn set(archive: &dyn Archive, args: &SetHoldArgs, now: &Ts, out: &mut dyn 
         archive.write(&hold.update()).await?;
         print(out, &hold, args.common.json)?;
     }
-    wait_for_writers(args.common.backend.backend).await;
+    wait_for_writers(backend).await;
     Ok(())
 }
 
 async fn release(
-    archive: &dyn Archive,
+    backend: &Backend,
     args: &ReleaseHoldArgs,
     now: Ts,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let archive = &*backend.archive();
     for team in scope::teams(archive, args.common.team.as_ref()).await? {
         let facts = ErasureFacts::load(archive, &team).await?;
         let Some(hold) = facts.holds(&team).iter().find(|hold| hold.id == args.id) else { continue };
@@ -177,7 +179,7 @@ async fn release(
         let by = process::config::system_user();
         let release = HoldRelease { at: now, reason: args.reason.clone(), by };
         archive.write(&hold.release(&release)).await?;
-        wait_for_writers(args.common.backend.backend).await;
+        wait_for_writers(backend).await;
         return print(out, &HoldFact { release: Some(release), ..hold.clone() }, args.common.json);
     }
     let id = plain::excerpt(&args.id, 40);

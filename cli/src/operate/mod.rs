@@ -5,6 +5,7 @@
 
 pub(crate) mod backfill;
 pub(crate) mod backup;
+pub(crate) mod copy;
 pub(crate) mod dashboards;
 pub(crate) mod date;
 pub(crate) mod doctor;

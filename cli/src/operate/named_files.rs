@@ -4,9 +4,24 @@
 use std::collections::{HashMap, HashSet};
 
 use embedded::backup::{BackupError, CopiedRows};
+use ports::archive::{Item, rows};
 use ports::files::{FileKey, FileKeyParts};
+use rules::file::row::{self, ExpectedBytes};
 use rules::file::{image, named};
-use slack::ids::TeamId;
+use slack::ids::{FileId, TeamId};
+
+/// The bytes that a row says are stored: the versions of a file, or pictures.
+pub(crate) fn named_bytes(item: &Item) -> Vec<ExpectedBytes<'_>> {
+    if item.is_erased() {
+        return Vec::new();
+    }
+    if item.key.item_id.starts_with(rows::FILE.prefix()) {
+        let file = FileId::parse(&item.key.timestamp);
+        return file.map_or_else(|_| Vec::new(), |file| row::expected_bytes(item, &file));
+    }
+    let expected = |key| ExpectedBytes { key, size_bytes: None, sha256: None };
+    image::stored_keys(item).map(expected).collect()
+}
 
 /// The names in the rows of a copy.
 pub(crate) struct NamedFiles {

@@ -106,7 +106,7 @@ pub(crate) async fn run(
             None => anyhow::bail!("{} of {team} has not opted out", id_of(&scope)),
         }
     }
-    wait_for_writers(args.common.backend.backend).await;
+    wait_for_writers(backend).await;
     Ok(())
 }
 

@@ -7,12 +7,18 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use embedded::DATABASE_FILE;
 use embedded::backup::{Adopted, BackupEntry, Manifest, StagingFolder, adopt};
+use jiff::Timestamp;
 use ports::files::FileKey;
 use process::config::backend::BackendArgs;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
+use slack::ids::Ts;
 
+use crate::blocking::block_on;
+use crate::failure::UsageError;
 use crate::operate::backup::embedded_folder;
+use crate::operate::copy;
+use crate::operate::date::date;
 use crate::operate::erase::FILE;
 use crate::operate::packing::Packed;
 use crate::plain;
@@ -24,9 +30,12 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// `annalist restore`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct RestoreArgs {
-    /// The file that `annalist backup` wrote
-    #[arg(value_name = "FILE")]
+    /// The file that `annalist backup` wrote, or the folder of `annalist copy`
+    #[arg(value_name = "FILE|TARGET")]
     pub(crate) file: PathBuf,
+    /// From a copy: the last one until this time, such as 2026-11-20 (midnight UTC) or 2026-11-20T09:30:00Z
+    #[arg(long, value_name = "TIME", value_parser = date)]
+    pub(crate) until: Option<Ts>,
     #[command(flatten)]
     pub(crate) backend: BackendArgs,
 }
@@ -34,6 +43,18 @@ pub(crate) struct RestoreArgs {
 /// Creates the data folder. After an error, nothing is left of it.
 pub(crate) fn run(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let data = embedded_folder(&args.backend, "restore")?;
+    if args.file.is_dir() || args.file.to_str().is_some_and(|file| file.contains("://")) {
+        let target = args.file.display().to_string().parse().map_err(UsageError::new)?;
+        let until =
+            args.until.as_ref().map(|until| Timestamp::from_microsecond(until.micros())).transpose()?;
+        return block_on(copy::restore(&target, until, &args.backend, out))?;
+    }
+    if args.until.is_some() {
+        return Err(UsageError::new(
+            "--until chooses one of the copies of a folder; a backup is of one time",
+        )
+        .into());
+    }
     let context = || format!("cannot restore {}", args.file.display());
     let file = File::open(&args.file).with_context(context)?;
     ensure!(file.metadata()?.is_file(), "{}: it is not a file", context());

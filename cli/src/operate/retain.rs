@@ -23,7 +23,6 @@ use workers::claims::{ClaimGuard, ClaimOutcome, ClaimSettings, Claimant, Sink};
 use workers::eraser::{EraserCounts, EraserMode};
 use workers::keeper::{RetentionPlan, read_rules};
 
-use super::erase::writers_know_after;
 use super::scope::{self, ScopeArgs};
 use crate::UsageError;
 use crate::plain;
@@ -282,8 +281,7 @@ async fn run_now(
             let mut claim = claim(&claimant, &team).await?;
             let work = async {
                 let plan = RetentionPlan::read(&*archive, &team, rules, now).await?;
-                let (by, late) =
-                    (process::config::system_user(), writers_know_after(args.common.backend.backend));
+                let (by, late) = (process::config::system_user(), backend.writers_know_after());
                 anyhow::Ok(plan.apply(&*archive, &*files, now, by, late).await?)
             };
             let done = claim.keep(work).await;

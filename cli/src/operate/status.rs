@@ -10,14 +10,17 @@ use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
 use process::config::backend::{Backend, BackendArgs};
 use reader::files::{self, MissingFiles};
-use reader::{find, history};
+use reader::proof::{TeamProof, last_day};
+use reader::{find, history, proof};
 use rules::history::progress::HistoryProgress;
+use rules::history::proof::ProofCounts;
 use serde::Serialize;
 use serde_json::Value;
 use slack::ids::Ts;
 use workers::historian::RESTRICTED_ADVICE;
 use workers::quarantine;
 
+use super::copy::{self, state::CopyState};
 use super::waiting_status::{self, WaitingCheck, WaitingLine};
 use crate::plain;
 
@@ -49,6 +52,9 @@ pub(crate) struct Status {
     /// How far the reading of each workspace's history is; left out if none has begun.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) history: Vec<HistoryLine>,
+    /// How far each workspace is compared with Slack; left out before the first night.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) proof: Vec<ProofLine>,
     /// The jobs that wait aside: an entry per workspace, queue and cause.
     pub(crate) waiting: Vec<WaitingLine>,
     /// Workspaces whose events wait because Slack does not answer the existence check; left out if empty.
@@ -57,6 +63,9 @@ pub(crate) struct Status {
     /// What the last sync found in the directory of each workspace; left out if no workspace is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) directory: Vec<Value>,
+    /// How the last copy of the database went; left out if none was ever tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) copy: Option<CopyState>,
 }
 
 /// How far the reading of a workspace's history is.
@@ -91,6 +100,48 @@ impl HistoryLine {
             since: since.map(|since| since.to_string()),
             text: format!("{}{refused}{advice}", history::progress_line(progress)),
         }
+    }
+}
+
+/// How far a workspace is compared with Slack.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ProofLine {
+    team_id: String,
+    night: Ts,
+    through: Option<Ts>,
+    channels: u64,
+    behind: u64,
+    pub(crate) missing: u64,
+    filled: u64,
+    calls: u64,
+    /// Channels that are behind for so long that a person must look.
+    #[serde(skip)]
+    pub(crate) late: u64,
+}
+
+impl ProofLine {
+    pub(crate) fn new(proof: TeamProof) -> Self {
+        let TeamProof { team, night, through, channels, behind, found } = proof;
+        let ProofCounts { missing, filled, calls, .. } = found;
+        let late = behind.iter().filter(|known| known.is_late(&night)).count() as u64;
+        let behind = behind.len() as u64;
+        Self { team_id: team.to_string(), night, through, channels, behind, missing, filled, calls, late }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let through = self.through.as_ref().map_or("nothing yet".to_owned(), last_day);
+        let behind = match self.behind {
+            0 => String::new(),
+            count => format!("; {} behind", plain::counted(count, "channel", "channels")),
+        };
+        let found = match self.missing {
+            0 => String::new(),
+            count => format!(
+                "; the last night found {}",
+                plain::counted(count, "missing message", "missing messages")
+            ),
+        };
+        format!("complete up to {through}, compared with Slack{behind}{found}")
     }
 }
 
@@ -209,9 +260,19 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         busy,
         existence_check: waiting_status::checks(&waiting),
         history: history::progress(archive).await?.iter().map(|line| HistoryLine::new(line, now)).collect(),
+        proof: proofs(archive).await?,
         waiting: waiting_status::lines(&waiting, now),
         directory: directory(archive).await?,
+        copy: copy::state::read(archive).await?,
     })
+}
+
+async fn proofs(archive: &dyn Archive) -> anyhow::Result<Vec<ProofLine>> {
+    let mut proofs = Vec::new();
+    for team in find::teams(archive).await? {
+        proofs.extend(proof::of_team(archive, &team).await?.map(ProofLine::new));
+    }
+    Ok(proofs)
 }
 
 /// Returns the number of gaps that still need work.
@@ -265,7 +326,14 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
         let team = if status.history.len() > 1 { format!("{}: ", history.team_id) } else { String::new() };
         writeln!(out, "history      {team}{}", history.text)?;
     }
+    for proof in &status.proof {
+        let team = if status.proof.len() > 1 { format!("{}: ", proof.team_id) } else { String::new() };
+        writeln!(out, "proof        {team}{}", proof.text())?;
+    }
     writeln!(out, "files        {}", file_counts(&status.files))?;
+    if let Some(copy) = &status.copy {
+        writeln!(out, "copy         {}", plain::line(&copy.text()))?;
+    }
     waiting_status::print(&status.waiting, out)?;
     for advice in advice(status) {
         writeln!(out, "\n{advice}")?;
@@ -309,8 +377,10 @@ fn advice(status: &Status) -> Vec<String> {
 mod tests {
     use ports::archive::{ArchiveExt, Update};
     use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
+    use rules::history::proof::{ProvenSpan, VerifiedChannel};
+    use rules::public_mark;
     use serde_json::json;
-    use slack::ids::TeamId;
+    use slack::ids::{ChannelId, TeamId};
 
     use super::*;
     use crate::fixture::CliFixture;
@@ -338,7 +408,7 @@ mod tests {
     #[tokio::test]
     async fn json_is_one_object_of_the_documented_shape() {
         let fixture = CliFixture::open().await;
-        let names = ["events", "channels", "files", "stats", "questions", "replies", "backfill"];
+        let names = ["events", "channels", "files", "stats", "questions", "replies", "backfill", "nightly"];
         let queues: Vec<_> = names
             .iter()
             .map(|name| json!({ "name": name, "waiting": 0, "in_flight": 0, "oldest_age_s": 0, "dead": 0 }))
@@ -395,6 +465,39 @@ mod tests {
             );
             assert!(text(&status).contains(&line), "{}", text(&status));
         }
+    }
+
+    #[tokio::test]
+    async fn how_far_a_workspace_is_compared_with_slack_is_a_line_and_an_object() {
+        let fixture = CliFixture::open().await;
+        let (team, ts) = (TeamId::parse("T1").unwrap(), |text: &str| Ts::parse(text).unwrap());
+        let midnight = ts("1699920000.000000");
+        for (id, is_read) in [("C1", true), ("C2", true), ("C3", false)] {
+            fixture.channel("T1", id, "1600000000.000000", &id.to_lowercase()).await;
+            let channel = ChannelId::parse(id).unwrap();
+            fixture.archive().write(&public_mark::opening(&team, &channel)).await.unwrap();
+            let known = VerifiedChannel::new(team.clone(), channel);
+            let span = ProvenSpan {
+                from: ts("0.000000"),
+                through: midnight.clone(),
+                at: midnight.clone(),
+                is_whole: true,
+                is_archived: false,
+            };
+            let error = (!is_read).then(|| "not_in_channel".to_owned());
+            let found = ProofCounts { missing: 2, filled: 2, calls: 3, error, ..ProofCounts::default() };
+            fixture.archive().write(&known.count(&midnight, &found)).await.unwrap();
+            if is_read {
+                fixture.archive().write(&known.prove(&span)).await.unwrap();
+            }
+        }
+        let status = status(&fixture).await;
+        let expected = json!([{ "team_id": "T1", "night": "1699920000.000000", "through": "1699920000.000000",
+            "channels": 3, "behind": 1, "missing": 6, "filled": 6, "calls": 9 }]);
+        assert_eq!(serde_json::to_value(&status.proof).unwrap(), expected);
+        let line = "proof        complete up to 2023-11-13, compared with Slack; 1 channel behind; \
+                    the last night found 6 missing messages\n";
+        assert!(text(&status).contains(line), "{}", text(&status));
     }
 
     #[tokio::test]
@@ -456,6 +559,7 @@ mod tests {
         };
         let status = Status {
             history: Vec::new(),
+            proof: Vec::new(),
             queues: vec![dead],
             quarantined: 3,
             gaps: 2,
@@ -465,6 +569,7 @@ mod tests {
             waiting: Vec::new(),
             existence_check: Vec::new(),
             directory: Vec::new(),
+            copy: None,
         };
         let shown = text(&status);
         for expected in [

@@ -3,23 +3,24 @@
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use embedded::Database;
 use embedded::condition::Integrity;
 use ports::archive::erasure::{ErasureFacts, ExpiryFact, HoldFact};
 use ports::archive::{Archive, Item, ItemKey, Query, key, query_all, rows};
 use ports::files::Files;
 use process::config::backend::{Backend, BackendArgs};
+use process::config::copy::CopyTarget;
 use reader::find;
-use rules::file::image;
-use rules::file::row::{self, ExpectedBytes};
+use rules::file::row::ExpectedBytes;
 use rules::{project, version};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
-use slack::ids::FileId;
 
 use super::backup::embedded_folder;
+use super::copy::CopyCheck;
+use super::named_files::named_bytes;
 use crate::plain;
 use crate::read::human_size;
 
@@ -35,6 +36,9 @@ pub(crate) struct VerifyArgs {
     /// Leave the bytes of files out
     #[arg(long)]
     no_files: bool,
+    /// Check the copies in this folder too
+    #[arg(long, value_name = "DIR")]
+    copy: Option<CopyTarget>,
     /// One JSON object per line: each problem, and last the counts
     #[arg(long)]
     json: bool,
@@ -58,6 +62,13 @@ pub(crate) async fn run(backend: &Backend, args: &VerifyArgs, out: &mut dyn Writ
     verification.database(database).await?;
     verification.read_facts().await?;
     verification.rows(database).await?;
+    if let Some(target) = &args.copy {
+        let archive_id = &database.archive_id().await?;
+        let check =
+            CopyCheck { store: &*target.store(), archive: &*archive, archive_id, has_files: !args.no_files };
+        let checked = check.run(&mut |what, detail| verification.problem("copy", what, detail)).await;
+        checked.with_context(|| format!("cannot check the copies in {target}"))?;
+    }
     let VerifiedCounts { rows, messages, files, bytes, problems } = verification.counts;
     if args.json {
         let line = json!({ "rows": rows, "messages": messages, "files": files, "bytes": bytes, "problems": problems });
@@ -172,17 +183,9 @@ impl Verification<'_> {
                 )?;
             }
         }
-        if self.files.is_none() || item.is_erased() {
-            return Ok(());
-        }
-        if item.key.item_id.starts_with(rows::FILE.prefix()) {
-            let Ok(file) = FileId::parse(&item.key.timestamp) else { return Ok(()) };
-            for expected in row::expected_bytes(item, &file) {
+        if self.files.is_some() {
+            for expected in named_bytes(item) {
                 self.bytes(item, &expected).await?;
-            }
-        } else {
-            for key in image::stored_keys(item) {
-                self.bytes(item, &ExpectedBytes { key, size_bytes: None, sha256: None }).await?;
             }
         }
         Ok(())

@@ -2,8 +2,9 @@ use std::fs;
 
 use ports::archive::ArchiveExt;
 use ports::archive::erasure::{ErasureFact, ErasureScope};
+use rules::file::row;
 use serde_json::Value;
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use super::*;
 use crate::fixture::{CliFixture, output};

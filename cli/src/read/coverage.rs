@@ -8,8 +8,10 @@ use reader::coverage::{ChannelCoverage, TeamCoverage};
 use reader::directory;
 use reader::find;
 use reader::joined::ChannelOfTeam;
+use reader::proof::last_day;
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole, HoleReason};
+use rules::history::proof::ProvenSpan;
 use rules::interval::{Cover, Interval};
 use rules::version::zero;
 use serde_json::json;
@@ -205,7 +207,8 @@ impl CoveragePrinter {
 
     /// Prints the spans and holes of one channel.
     fn times(&self, channel: &CoveredChannel<'_>, out: &mut dyn Write) -> io::Result<()> {
-        let ChannelCoverage { held, holes, last_message, limited_before } = &channel.coverage;
+        let ChannelCoverage { held, holes, last_message, limited_before, verified, expired_before } =
+            &channel.coverage;
         writeln!(out, "\n{} ({}, {})", self.channel_label(channel), channel.team, channel.channel)?;
         writeln!(out, "{:<20} {:<20} {:>9}  {:<8} how, or why", "from", "to", "how long", "state")?;
         let mut lines: Vec<(&Ts, Option<&Ts>, &str, &str)> = Vec::new();
@@ -230,6 +233,13 @@ impl CoveragePrinter {
         if let Some(limit) = limited_before {
             writeln!(out, "Slack's plan shows nothing before {}.", self.time(limit))?;
         }
+        if let Some(until) = expired_before {
+            writeln!(out, "What is older than {} was removed by the retention rule.", self.time(until))?;
+        }
+        if let Some(ProvenSpan { from, through, .. }) = verified {
+            let (from, day) = (self.time(from), last_day(through));
+            writeln!(out, "It is complete up to {day}, compared with Slack from {from} on.")?;
+        }
         Ok(())
     }
 }
@@ -237,7 +247,7 @@ impl CoveragePrinter {
 fn is_before(reason: HoleReason) -> bool {
     match reason {
         HoleReason::BeforeJoining | HoleReason::PlanLimit => true,
-        HoleReason::Gap(_) => false,
+        HoleReason::Gap(_) | HoleReason::OptedOut => false,
     }
 }
 
@@ -255,6 +265,7 @@ fn why(reason: HoleReason, is_open: bool) -> &'static str {
         HoleReason::BeforeJoining if is_open => "before_joining: the app is not in the channel",
         HoleReason::BeforeJoining => "before_joining: the app was not in the channel yet",
         HoleReason::PlanLimit => "plan_limit: Slack's plan no longer shows it",
+        HoleReason::OptedOut => "opted_out: nothing of the channel is stored",
     }
 }
 
@@ -263,6 +274,8 @@ fn as_json(channel: &CoveredChannel<'_>) -> serde_json::Value {
     let span =
         |span: &CoveredSpan| json!({ "from": span.from, "to": span.to, "source": span.source.as_str() });
     let hole = |hole: &Hole| json!({ "from": hole.from, "to": hole.to, "reason": hole.reason.as_str(), "state": hole.state.as_str() });
+    let verified =
+        |proven: &ProvenSpan| json!({ "from": proven.from, "through": proven.through, "at": proven.at });
     json!({
         "team_id": team,
         "channel_id": channel,
@@ -271,13 +284,17 @@ fn as_json(channel: &CoveredChannel<'_>) -> serde_json::Value {
         "holes": coverage.holes.iter().map(hole).collect::<Vec<_>>(),
         "last_message_timestamp": coverage.last_message.as_ref().map(|ts| ts.micros() / 1_000_000),
         "limited_before": coverage.limited_before,
+        "expired_before": coverage.expired_before,
+        "verified": coverage.verified.as_ref().map(verified),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use ports::archive::ArchiveExt;
+    use ports::archive::erasure::{ExpiryFact, OptOutFact, OptOutScope};
     use rules::filled::{self, SpanSource};
+    use rules::history::proof::VerifiedChannel;
     use serde_json::Value;
 
     use super::*;
@@ -317,6 +334,8 @@ mod tests {
             ],
             "last_message_timestamp": 1_700_000_126,
             "limited_before": null,
+            "expired_before": null,
+            "verified": null,
         });
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
     }
@@ -363,6 +382,50 @@ mod tests {
         let text = printed(&fixture, Some("C1"), false).await;
         assert!(text.contains("Slack's plan shows nothing before 2020-09-13 12:26:40."), "{text}");
         assert!(text.contains("history: read from Slack") && !text.contains("annalist backfill"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_proof_an_expiry_and_an_opt_out_are_shown() {
+        let fixture = archive_with_gap().await;
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        let ts = |text: &str| Ts::parse(text).unwrap();
+        let span = ProvenSpan {
+            from: ts("1699900000.000000"),
+            through: ts("1699920000.000000"),
+            at: ts("1699930000.000000"),
+            is_whole: false,
+            is_archived: false,
+        };
+        let out = OptOutFact {
+            team: team.clone(),
+            scope: OptOutScope::Channel(channel.clone()),
+            at: ts("1700000126.000200"),
+            is_out: true,
+            by: None,
+        };
+        for update in [
+            VerifiedChannel::new(team.clone(), channel.clone()).prove(&span),
+            ExpiryFact::expire(&team, None, &ts("1700000010.000000")),
+            out.update(),
+        ] {
+            fixture.archive().write(&update).await.unwrap();
+        }
+        let row: Value = serde_json::from_str(&printed(&fixture, Some("C1"), true).await).unwrap();
+        let verified = json!({ "from": span.from, "through": span.through, "at": span.at });
+        assert_eq!((&row["verified"], &row["expired_before"]), (&verified, &json!("1700000010.000000")));
+        let holes = json!([
+            { "from": "1700000010.000000", "to": "1700000125.000100", "reason": "left", "state": "missing" },
+            { "from": "1700000126.000200", "to": null, "reason": "opted_out", "state": "open" },
+        ]);
+        assert_eq!(row["holes"], holes);
+        let text = printed(&fixture, Some("C1"), false).await;
+        for expected in [
+            "It is complete up to 2023-11-13, compared with Slack from 2023-11-13 18:26:40 on.",
+            "What is older than 2023-11-14 22:13:30 was removed by the retention rule.",
+            "opted_out: nothing of the channel is stored",
+        ] {
+            assert!(text.contains(expected), "{text}");
+        }
     }
 
     #[tokio::test]

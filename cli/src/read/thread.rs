@@ -4,7 +4,7 @@ use std::io::Write;
 
 use ports::archive::Archive;
 use reader::find;
-use reader::rows::read_message;
+use reader::rows::read_root;
 use reader::thread::replies;
 use rules::view::MessageView;
 
@@ -19,10 +19,10 @@ pub(crate) async fn thread(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let channel = find::find_channel(archive, &args.channel, args.read.team.as_ref()).await?;
-    let requested = read_message(&channel, &args.ts).await?;
+    let requested = read_root(&channel, &args.ts).await?;
     let thread_ts = requested.as_ref().and_then(MessageView::root_ts);
     let first_ts = thread_ts.or_else(|| args.thread_ts.clone()).unwrap_or_else(|| args.ts.clone());
-    let mut root = if first_ts == args.ts { requested } else { read_message(&channel, &first_ts).await? };
+    let mut root = if first_ts == args.ts { requested } else { read_root(&channel, &first_ts).await? };
 
     let mut replies = replies(&channel, &first_ts);
     if let Some(limit) = args.read.limit {
@@ -48,7 +48,11 @@ pub(crate) async fn thread(
 mod tests {
     use std::num::NonZeroUsize;
 
+    use ports::archive::erasure::ExpiryFact;
+    use ports::archive::{ArchiveExt, ItemKey};
+    use rules::project::EXPIRED_TEXT;
     use serde_json::Value;
+    use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::*;
     use crate::fixture::{CliFixture, message_args, output};
@@ -76,6 +80,22 @@ mod tests {
         }
         // The archive lacks the root of this thread.
         assert_eq!(seen(&fixture, &message_args("C2", "1700000001.000000")).await, ["1700000002.500000"]);
+    }
+
+    #[tokio::test]
+    async fn a_root_that_has_expired_is_a_line_above_its_replies() {
+        let fixture = CliFixture::open().await;
+        fixture.post("T1", "C1", "1700000001.000000", "secret").await;
+        fixture.reply("T1", "C1", "1700000003.000000", "1700000001.000000", "kept").await;
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        let until = Ts::parse("1700000002.000000").unwrap();
+        fixture.archive().write(&ExpiryFact::expire(&team, None, &until)).await.unwrap();
+        let root = Ts::parse("1700000001.000000").unwrap();
+        fixture.archive().expire(&ItemKey::message(&team, &channel, &root)).await.unwrap();
+        let mut args = message_args("C1", "1700000003.000000");
+        args.read.json = false;
+        let text = output(async |out| thread(fixture.archive(), &args, out).await).await.unwrap();
+        assert!(text.contains(EXPIRED_TEXT) && text.contains("kept") && !text.contains("secret"), "{text}");
     }
 
     #[tokio::test]

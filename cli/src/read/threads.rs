@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
 use reader::range::TimeRange;
-use reader::rows::{VisibleRows, read_message};
+use reader::rows::{VisibleRows, read_root};
 use reader::thread;
 use rules::view::MessageView;
 use slack::ids::Ts;
@@ -103,7 +103,7 @@ impl<'a> InlineThreads<'a> {
         reply_ts: Ts,
         printer: &mut MessagePrinter<'_>,
     ) -> Result<(), ReadError> {
-        match read_message(self.channel, &root_ts).await? {
+        match read_root(self.channel, &root_ts).await? {
             Some(root) => {
                 let mark = self.count(&root_ts, Some(&reply_ts)).await?.mark();
                 printer.context(&root, mark).await?;

@@ -66,7 +66,7 @@ impl Basis {
         let new = report.figure(FigureName::FirstTimePosters);
         let count = |number: Option<Number>| number.map(Number::as_f64);
         self.part(&format!("{:?} {:?}", count(new.value), count(new.previous)));
-        report.incomplete_days.iter().for_each(|day| self.part(day));
+        report.incomplete_days.iter().chain(&report.expired_days).for_each(|day| self.part(day));
         self.part(report.team_name.as_deref().unwrap_or_default());
         self.part(if report.is_over { "over" } else { "not over" });
     }

@@ -10,6 +10,7 @@ use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::basis::Basis;
 use super::counting::People;
+use super::making::NotableDays;
 use super::message;
 use super::period::Period;
 use super::report::Scope;
@@ -68,7 +69,7 @@ impl ReportInputs {
         scope: &Scope,
         period: &Period,
         channels: &[JoinedChannel<'_>],
-        incomplete_days: &[String],
+        days: &NotableDays,
         rollups: &Rollups,
     ) -> Option<String> {
         let is_in_other_team = |location: &ChannelOfTeam| location.team != *team;
@@ -95,7 +96,7 @@ impl ReportInputs {
             stamp.part("channel");
             channel.locations().iter().for_each(|location| stamp.part(&location.messages()));
         }
-        incomplete_days.iter().for_each(|day| stamp.part(day));
+        days.incomplete.iter().chain(&days.expired).for_each(|day| stamp.part(day));
         Some(stamp.finish())
     }
 }

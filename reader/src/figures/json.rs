@@ -24,6 +24,7 @@ pub fn report_json(report: &FiguresReport) -> Value {
         "basis": report.basis,
         "is_over": report.is_over,
         "incomplete_days": report.incomplete_days,
+        "expired_days": report.expired_days,
         "figures": figures.into_iter().collect::<Map<_, _>>(),
         "channels": report.channels,
         "users": report.users,

@@ -43,8 +43,16 @@ pub struct ReportSources<'a> {
     pub(super) period: Period,
     rollups: Option<&'a Rollups>,
     pub(super) grounds: ReportInputs,
-    incomplete_days: Vec<String>,
+    days: NotableDays,
     now_micros: i64,
+}
+
+/// Days of a period, in UTC, that a reader of a report must know of.
+pub(super) struct NotableDays {
+    /// Days on which messages may be missing.
+    pub(super) incomplete: Vec<String>,
+    /// Days whose messages a retention rule has removed, in a channel at least.
+    pub(super) expired: Vec<String>,
 }
 
 /// A report, with the messages whose replies may change it later.
@@ -85,8 +93,8 @@ impl<'a> ReportSources<'a> {
             ReportScope::User(user) => (Scope::User(user), channels_of(archive, team, &grounds.names).await?),
         };
         let now_micros = now.as_microsecond();
-        let incomplete_days = incomplete_days(archive, team, &channels, &period, now_micros).await?;
-        Ok(Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros })
+        let days = notable_days(archive, team, &channels, &period, now_micros).await?;
+        Ok(Self { archive, team, scope, channels, period, rollups, grounds, days, now_micros })
     }
 
     /// Returns a hash of the state of everything that the report shows, which is stored with the report.
@@ -94,14 +102,13 @@ impl<'a> ReportSources<'a> {
     pub fn stamp(&self) -> Option<String> {
         let is_about_person = matches!(self.scope, Scope::User(_));
         let rollups = self.rollups.filter(|_| !is_about_person && self.period.has_whole_days())?;
-        let Self { team, scope, period, channels, incomplete_days, .. } = self;
-        self.grounds.stamp(team, scope, period, channels, incomplete_days, rollups)
+        let Self { team, scope, period, channels, days, .. } = self;
+        self.grounds.stamp(team, scope, period, channels, days, rollups)
     }
 
     /// Makes the report.
     pub async fn make(self) -> Result<MadeReport, ArchiveError> {
-        let Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros } =
-            self;
+        let Self { archive, team, scope, channels, period, rollups, grounds, days, now_micros } = self;
         let people = &grounds.people;
         let person = match &scope {
             Scope::User(user) => Some(user),
@@ -153,7 +160,8 @@ impl<'a> ReportSources<'a> {
             most_replied,
             partners: person.is_some().then_some(about.partners),
             names: BTreeMap::new(),
-            incomplete_days,
+            incomplete_days: days.incomplete,
+            expired_days: days.expired,
             is_over: period.to() <= now_micros,
             scope,
         };
@@ -320,19 +328,22 @@ fn emoji(summary: &PeriodSummary) -> Vec<(String, u64)> {
     emoji
 }
 
-/// Returns the days, in UTC, on which messages may be missing in a channel with any coverage. Days after now
-/// are left out.
-async fn incomplete_days(
+/// Returns the days, in UTC, on which messages may be missing in a channel with any coverage, and those that have
+/// expired in any. Days after now are left out.
+async fn notable_days(
     archive: &dyn Archive,
     team: &TeamId,
     channels: &[JoinedChannel<'_>],
     period: &Period,
     now: i64,
-) -> Result<Vec<String>, ArchiveError> {
+) -> Result<NotableDays, ArchiveError> {
     let coverage = TeamCoverage::read(archive, team).await?;
-    let mut days = BTreeSet::new();
+    let (mut days, mut expired) = (BTreeSet::new(), BTreeSet::new());
     let until_now = Interval { from: period.from(), to: period.to().min(now) };
     for channel in channels {
+        if let Some(until) = coverage.expired_before(&channel.current_location().channel) {
+            expired.extend(period.days_touched(0, until.micros()));
+        }
         if coverage.is_whole(&channel.current_location().channel, until_now).await? {
             continue;
         }
@@ -356,5 +367,5 @@ async fn incomplete_days(
             }
         }
     }
-    Ok(days.into_iter().collect())
+    Ok(NotableDays { incomplete: days.into_iter().collect(), expired: expired.into_iter().collect() })
 }

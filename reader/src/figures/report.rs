@@ -312,6 +312,8 @@ pub struct FiguresReport {
     pub names: BTreeMap<String, String>,
     /// Days on which messages may be missing.
     pub incomplete_days: Vec<String>,
+    /// Days whose messages a retention rule has removed.
+    pub expired_days: Vec<String>,
     /// Whether the period is over.
     pub is_over: bool,
 }

@@ -1,6 +1,7 @@
 //! Reports compared with a recount of the rows of the archive.
 
 use jiff::Timestamp;
+use ports::archive::erasure::ExpiryFact;
 use ports::archive::{Archive, ArchiveExt, ItemKey};
 use proptest::prelude::*;
 use rules::filled::{SpanSource, filled_update};
@@ -191,6 +192,10 @@ async fn incomplete_days_are_listed_up_to_now() {
     assert_eq!((&ahead["is_over"], &ahead["figures"]["messages"]["value"]), (&json!(false), &json!(0)));
     assert_eq!(ahead["figures"]["median_words"]["value"], Value::Null);
     assert_eq!(ahead["incomplete_days"], json!([]));
+    let expired = async || report(&archive, &Scope::Team, week).await.expired_days;
+    assert_eq!(expired().await, [""; 0]);
+    archive.write(&ExpiryFact::expire(&team(), None, &ts(2 * DAY))).await.unwrap();
+    assert_eq!(expired().await, ["2026-11-09", "2026-11-10"]);
 }
 
 #[tokio::test]

@@ -148,6 +148,8 @@ fn from_json(stored: &Value) -> Option<FiguresReport> {
         partners: None,
         names: BTreeMap::new(),
         incomplete_days: rows(stored, "incomplete_days")?,
+        // Earlier versions stored none.
+        expired_days: rows(stored, "expired_days").unwrap_or_default(),
         is_over: stored["is_over"].as_bool()?,
     })
 }

@@ -26,14 +26,14 @@ pub fn title(report: &FiguresReport) -> String {
     }
 }
 
-/// Returns the report in a sentence, such as `311 messages of 42 people in 9 channels, 12 % more than before; most of
-/// them on Sunday.`
+/// Returns the report in a sentence, such as `311 messages of 42 people in 9 channels, 12 % more than before; the
+/// busiest day was Sunday.`
 pub fn headline(report: &FiguresReport) -> String {
     let count = |name: FigureName| report.figure(name).value.map_or(0, |number| number.as_f64() as u64);
     let messages = count(FigureName::Messages);
     if messages == 0 {
         return match report.scope {
-            Scope::Team | Scope::Channel(_) => "There are no messages in this period.".to_owned(),
+            Scope::Team | Scope::Channel(_) => "No person posted a message in this period.".to_owned(),
             Scope::User(_) => format!("{} wrote nothing in this period.", title(report)),
         };
     }
@@ -54,7 +54,7 @@ pub fn headline(report: &FiguresReport) -> String {
     let busiest =
         report.by_weekday().into_iter().enumerate().max_by_key(|(day, count)| (*count, Reverse(*day)));
     if let Some((day, _)) = busiest.filter(|(_, count)| *count > 0) {
-        sentence += &format!("; most of them on {}", WEEKDAYS_IN_FULL[day]);
+        sentence += &format!("; the busiest day was {}", WEEKDAYS_IN_FULL[day]);
     }
     sentence + "."
 }
@@ -161,6 +161,11 @@ pub fn report_notes(report: &FiguresReport) -> Vec<String> {
         ));
     } else if let [day] = days.as_slice() {
         notes.push(format!("Messages may be missing on {day}: `annalist coverage` says where."));
+    }
+    if let (Some(first), Some(last)) = (report.expired_days.first(), report.expired_days.last()) {
+        notes.push(format!(
+            "The retention rule has removed messages of {first} to {last}: they are not counted."
+        ));
     }
     notes
 }

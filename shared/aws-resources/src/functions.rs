@@ -189,6 +189,10 @@ fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value>
     if queue == Some(QueueName::Backfill) {
         variables.insert("ANNALIST_BACKFILL".to_owned(), reference(parameters::BACKFILL));
     }
+    if queue == Some(QueueName::Nightly) {
+        variables.insert("ANNALIST_BACKFILL".to_owned(), reference(parameters::BACKFILL));
+        variables.insert("ANNALIST_NIGHTLY_AT".to_owned(), reference(parameters::NIGHTLY_AT));
+    }
     let answers = worker.is_some_and(|worker| worker.requires == Some(Feature::Responder));
     if answers || queue == Some(QueueName::Events) {
         variables.insert("ANNALIST_RESPONDER".to_owned(), reference(parameters::RESPONDER));
@@ -266,7 +270,8 @@ mod tests {
         for variable in ["SLACK_BOT_TOKEN_ARN", "SLACK_BOT_TOKEN"] {
             assert_eq!(with_variable(variable), users(Uses::SlackApi));
         }
-        assert_eq!(with_variable("ANNALIST_BACKFILL"), ["Historian"]);
+        assert_eq!(with_variable("ANNALIST_BACKFILL"), ["Historian", "Keeper"]);
+        assert_eq!(with_variable("ANNALIST_NIGHTLY_AT"), ["Keeper"]);
         assert_eq!(with_variable("ANNALIST_RESPONDER"), ["MessageWriter", "Responder", "Poster"]);
         assert_eq!(with_variable("ANTHROPIC_API_KEY_ARN"), ["Responder"]);
         assert_eq!(with_variable("ANNALIST_EXISTENCE_TABLE"), users(Uses::Existence));

@@ -16,6 +16,8 @@ pub(super) const BOT_TOKEN: &str = "BotToken";
 pub(super) const INGEST_CONCURRENCY: &str = "IngestConcurrency";
 /// Which history the historian reads automatically.
 pub(super) const BACKFILL: &str = "Backfill";
+/// When the keeper begins a night.
+pub(super) const NIGHTLY_AT: &str = "NightlyAt";
 /// Whether questions are answered, and by which processor.
 pub(super) const RESPONDER: &str = "AnswerQuestions";
 pub(super) const PROCESSOR_URL: &str = "ProcessorUrl";
@@ -177,6 +179,15 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             "Default": "gaps",
             "AllowedValues": ["gaps", "all", "off"],
             "Description": "Which part of Slack's history is read automatically: messages missed in gaps, or nothing",
+        }),
+    );
+    add(
+        NIGHTLY_AT,
+        json!({
+            "Type": "String",
+            "Default": "03:00",
+            "AllowedPattern": "([01][0-9]|2[0-3]):[0-5][0-9]",
+            "Description": "When the keeper compares with Slack and removes what has expired, each day, in UTC",
         }),
     );
     add(

@@ -148,7 +148,7 @@ pub enum PermittedPart {
     /// The command, to read, to operate, and to run everything in one process.
     Annalist,
     /// A person who erases rows, in addition to [`PermittedPart::Annalist`]. No running process has this
-    /// role.
+    /// role; the keeper, which removes what has expired, has the same permissions.
     Eraser,
     /// The command, to create the resources of the others.
     Provision,
@@ -260,6 +260,8 @@ fn uses(uses: &[Uses]) -> impl Iterator<Item = Grant> {
         ],
         Uses::Threads => vec![Grant::new(INDEX, [Target::Index])],
         Uses::SlackApi => vec![Grant::new(SECRET, [Target::BotToken])],
+        // What has expired is erased like everything else.
+        Uses::Erasure => vec![Grant::new(ERASE, [Target::Bucket, Target::Objects(BULK_KEYS)])],
         Uses::Processor => {
             [Target::ModelKey, Target::ProcessorToken].map(|key| Grant::new(SECRET, [key])).into()
         }

@@ -40,7 +40,12 @@ impl BaseTime {
 
     /// The base in the name of an object.
     pub fn of_object(name: &str) -> Option<Self> {
-        let time = Self(name.strip_prefix(BASES)?.to_owned());
+        Self::parse(name.strip_prefix(BASES)?)
+    }
+
+    /// The base with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let time = Self(name.to_owned());
         time.timestamp().is_some_and(|at| Self::at(at) == time).then_some(time)
     }
 

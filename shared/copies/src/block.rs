@@ -91,7 +91,7 @@ impl BlockCutter {
     pub(crate) fn add(&mut self, key: &[u8], line: &[u8]) -> Option<Vec<u8>> {
         self.lines.extend_from_slice(line);
         self.lines.push(b'\n');
-        let is_cut = u32::from(Sha256::digest(key)[0].leading_zeros()) >= CUT_BITS;
+        let is_cut = Sha256::digest(key)[0].leading_zeros() >= CUT_BITS;
         if is_cut || self.lines.len() >= MAX_BLOCK_BYTES { self.end() } else { None }
     }
 

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::from_base64url;
+use crate::issuer::Issuer;
 
 /// The difference between the clocks of a provider and of this machine.
 const CLOCK_SKEW_S: i64 = 60;
@@ -130,8 +131,13 @@ impl IdTokenClaims {
         if claim == "email" && is_unverified { None } else { self.text(claim) }
     }
 
-    /// The ids of the workspace and the user, if the provider is Slack or passes on what Slack says.
+    /// The ids of the workspace and the user, if the provider is Slack: another one could claim to be anybody. A
+    /// provider on this machine may stand in for Slack.
     pub fn slack_ids(&self) -> Option<(&str, &str)> {
+        let issuer: Issuer = self.text("iss")?.parse().ok()?;
+        if !issuer.is_slack() && !issuer.is_loopback_http() {
+            return None;
+        }
         Some((self.text(SLACK_TEAM)?, self.text(SLACK_USER)?))
     }
 
@@ -276,5 +282,22 @@ mod tests {
         assert_eq!([email(json!(false)), email(json!("false"))], [None, None]);
         assert_eq!(claims.user_name("sub"), Some("U1"));
         assert!(check(&json!({ "https://slack.com/team_id": 5 })).unwrap().slack_ids().is_none());
+    }
+
+    #[test]
+    fn slack_alone_says_who_a_person_is_in_slack() {
+        for (issuer, is_trusted) in [
+            ("https://slack.com", true),
+            ("http://127.0.0.1:9000", true),
+            ("https://accounts.example", false),
+            ("https://slack.com.evil.example", false),
+            ("https://slack.com/tenant", false),
+        ] {
+            let mut claims = whole();
+            claims["iss"] = issuer.into();
+            let claims =
+                IdTokenClaims::check(&token(&claims), &ExpectedClaims { issuer, ..EXPECTED }).unwrap();
+            assert_eq!(claims.slack_ids().is_some(), is_trusted, "{issuer}");
+        }
     }
 }

@@ -26,6 +26,8 @@ pub enum QueueName {
     Replies,
     /// Spans of Slack's history to read.
     Backfill,
+    /// The work of a night.
+    Nightly,
 }
 
 /// A resource that a worker uses in addition to its queue, its dead letters and the archive's rows, which
@@ -44,6 +46,8 @@ pub enum Uses {
     SlackApi,
     /// The processor that answers questions, with its key.
     Processor,
+    /// The stored parts of rows, to delete them.
+    Erasure,
 }
 
 /// A feature that a person turns on or off.
@@ -107,7 +111,7 @@ const SHORT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(15 * 60);
 
 /// The workers, in the order of the flow.
-pub const WORKERS: [WorkerSpec; 7] = [
+pub const WORKERS: [WorkerSpec; 8] = [
     WorkerSpec {
         name: "message-writer",
         description: "Turns events into rows",
@@ -253,6 +257,28 @@ pub const WORKERS: [WorkerSpec; 7] = [
         uses: &[Uses::Threads, Uses::SlackApi],
         requires: None,
         // Two pages of up to 16 MiB, as responses and as rows.
+        memory_mb: 512,
+        timeout: LONG,
+        // One workspace is one message group, so only one function runs at a time.
+        concurrency: None,
+        hourly: None,
+    },
+    WorkerSpec {
+        name: "keeper",
+        description: "Compares with Slack every night, and removes what has expired",
+        queue: QueueSpec {
+            name: QueueName::Nightly,
+            label: "nightly",
+            role: QueueRole::Background,
+            // Slack's limits for its history are per method and workspace.
+            group: "`team`",
+            dedup: "team, night, time of sending, turn",
+            delay: Duration::ZERO,
+        },
+        sends_to: &[QueueName::Files],
+        uses: &[Uses::Claims, Uses::Files, Uses::Threads, Uses::SlackApi, Uses::Erasure],
+        requires: None,
+        // A page of up to 16 MiB, as a response and as rows.
         memory_mb: 512,
         timeout: LONG,
         // One workspace is one message group, so only one function runs at a time.

@@ -28,11 +28,11 @@ pub enum AccountStatus {
 #[serde(default)]
 struct Account {
     team_id: Option<String>,
-    is_restricted: bool,
-    is_ultra_restricted: bool,
-    is_bot: bool,
-    is_stranger: bool,
-    deleted: bool,
+    is_restricted: Option<bool>,
+    is_ultra_restricted: Option<bool>,
+    is_bot: Option<bool>,
+    is_stranger: Option<bool>,
+    deleted: Option<bool>,
 }
 
 impl AccountStatus {
@@ -46,14 +46,16 @@ impl AccountStatus {
             return Self::Bot;
         }
         let Some(raw) = row.text("raw_event") else { return Self::Unknown };
-        // A field of an unexpected type must not make anyone a member.
+        // A field of an unexpected type must not make anyone a member; `null` is that the field is absent.
         let account = serde_json::from_str::<Account>(raw).ok().filter(|_| raw.trim_start().starts_with('{'));
         match account {
             None => Self::Unreadable,
-            Some(account) if account.deleted => Self::Left,
-            Some(account) if account.is_bot => Self::Bot,
-            Some(account) if account.is_stranger => Self::Stranger,
-            Some(account) if account.is_restricted || account.is_ultra_restricted => Self::Guest,
+            Some(Account { deleted: Some(true), .. }) => Self::Left,
+            Some(Account { is_bot: Some(true), .. }) => Self::Bot,
+            Some(Account { is_stranger: Some(true), .. }) => Self::Stranger,
+            Some(
+                Account { is_restricted: Some(true), .. } | Account { is_ultra_restricted: Some(true), .. },
+            ) => Self::Guest,
             Some(account) if account.team_id.as_deref().is_some_and(|home| home != team.as_str()) => {
                 Self::MemberElsewhere
             }
@@ -90,7 +92,11 @@ mod tests {
             (raw(json!({ "is_bot": true })), AccountStatus::Bot),
             (raw(json!({ "deleted": true })), AccountStatus::Left),
             (raw(json!({ "is_restricted": "yes" })), AccountStatus::Unreadable),
-            (raw(json!({ "deleted": null })), AccountStatus::Unreadable),
+            (
+                raw(json!({ "deleted": null, "is_bot": null, "is_restricted": null, "team_id": null })),
+                AccountStatus::Member,
+            ),
+            (raw(json!({ "deleted": null, "is_ultra_restricted": true })), AccountStatus::Guest),
             (raw(json!([])), AccountStatus::Unreadable),
             (raw(json!(null)), AccountStatus::Unreadable),
             (json!({ "raw_event": "{" }), AccountStatus::Unreadable),

@@ -14,12 +14,15 @@ use super::file::{canvas_text, image, row};
 use super::message::{CONTENT_VERSION, files, revision};
 use super::view::{ChannelView, FileView, MessageView};
 use super::{pin, profile, reaction};
-use ports::archive::item::{ERASED, WITHHELD};
+use ports::archive::item::{ERASED, EXPIRED, WITHHELD};
 use ports::archive::{Item, rows, text_attributes};
 use ports::files::FileKey;
 
 /// The text that readers show of a message whose author had opted out.
 pub const WITHHELD_TEXT: &str = "(not archived: its author opted out)";
+
+/// The text that readers show of the root of a thread that a retention rule has removed.
+pub const EXPIRED_TEXT: &str = "(removed by the retention rule)";
 
 /// A message or a revision as readers see it. `None` for a row that only has registers waiting for their
 /// message, for example a reaction to a message that was never seen.
@@ -59,10 +62,20 @@ pub fn message(item: &Item) -> Option<MessageView> {
 
 /// A message of which only its place is stored, because its author had opted out.
 fn withheld(item: &Item) -> Option<MessageView> {
+    without_content(item, WITHHELD_TEXT)
+}
+
+/// The root of a thread as readers see it: also one that a retention rule has removed, so that its replies have a
+/// place.
+pub fn root(item: &Item) -> Option<MessageView> {
+    if item.has_flag(EXPIRED) { without_content(item, EXPIRED_TEXT) } else { message(item) }
+}
+
+fn without_content(item: &Item, text: &str) -> Option<MessageView> {
     item.key.item_id.strip_prefix(rows::MESSAGE.prefix())?;
     let mut visible = item.clone();
     visible.attributes.remove(ERASED);
-    let texts = [("type", "message"), ("ts", item.key.timestamp.as_str()), ("text", WITHHELD_TEXT)];
+    let texts = [("type", "message"), ("ts", item.key.timestamp.as_str()), ("text", text)];
     visible.attributes.extend(text_attributes(texts));
     Some(visible.to_json().into())
 }
@@ -158,6 +171,10 @@ mod tests {
         assert_eq!(shown.replies_to().unwrap().as_str(), "1.000000");
         assert_eq!((&shown.as_json()["withheld"], &shown.as_json()["erased"]), (&json!(true), &Value::Null));
         assert!(message(&row("revision#T1#C1#2.000000", "withheld")).is_none());
-        assert!(message(&row("message#T1#C1", "expired")).is_none());
+        let expired = row("message#T1#C1", "expired");
+        assert!(message(&expired).is_none());
+        let shown = root(&expired).unwrap();
+        assert_eq!((shown.text(), shown.ts()), (Some(EXPIRED_TEXT), Some("2.000000")));
+        assert!(root(&row("revision#T1#C1#2.000000", "expired")).is_none());
     }
 }

@@ -52,7 +52,7 @@ async fn an_export_is_imported_once_and_a_second_import_changes_nothing() {
     let first = import(&zip, &import_folder.data()).await;
     assert_eq!((first.code, first.kinds()), (Some(0), vec![]), "{}", first.stderr);
     let expected = json!({
-        "channels": 3, "messages": 5, "new": 5, "updated": 0, "unchanged": 0, "users": 2, "files": 2, "reactions_cut": 1,
+        "channels": 3, "messages": 5, "new": 5, "updated": 0, "unchanged": 0, "expired": 0, "users": 2, "files": 2, "reactions_cut": 1,
         "private_skipped": 3, "skipped": 0, "problems": 0,
     });
     assert_eq!(first.sum, expected);

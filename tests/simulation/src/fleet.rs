@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use fleet::environment::Environment;
 use ingest::Ingest;
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
 use ports::archive::{Archive, ErasureFact};
 use ports::claims::Claims;
 use ports::clock::SharedClock;
@@ -22,6 +24,7 @@ use workers::admission::{self, ExistenceCheck};
 use workers::directory::{Joiner, MembersToList};
 use workers::file_downloader;
 use workers::historian::BackfillMode;
+use workers::keeper::{NightSettings, NightTime};
 use workers::runtime::{self, Ports, RuntimeSettings};
 
 use super::api::{PlayedSlack, SlackTruth};
@@ -147,7 +150,11 @@ impl SimulationState {
             members: MembersToList::All,
             instance: life.name.clone(),
             downloads: downloads(),
-            backfill,
+            night: NightSettings {
+                time: NightTime { at: Time::midnight(), zone: TimeZone::UTC },
+                writers_know_after: std::time::Duration::ZERO,
+                backfill,
+            },
             responder: questions::settings(&self.world, self.asks),
             search: None,
         };

@@ -1,6 +1,7 @@
 //! Checks, after history was read, that a comparison with Slack finds no missing and no changed message, and
 //! reports no shown message as extra.
 
+use ports::archive::ErasureFacts;
 use rules::interval::Interval;
 use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::TEAM;
@@ -24,6 +25,7 @@ pub(super) async fn compare(all: &SimulationState, channels: usize) {
     let ProcessDependencies { web, .. } = all.dependencies_for(&life);
     let Ok(team) = TeamId::parse(TEAM) else { return };
     let archive = PreviewArchive::new(Some(all.archive.clone()));
+    let Ok(facts) = ErasureFacts::load(&archive, &team).await else { return };
     let calls = HistoryCalls::new(web, team, PausePolicy::WaitOut);
     let shown = shown(&all.truth, channels);
     let ids = workload::public_ids(channels);
@@ -33,7 +35,8 @@ pub(super) async fn compare(all: &SimulationState, channels: usize) {
         {
             continue;
         }
-        let (comparison, counts) = (Comparison::new(ALWAYS, false), ReadCounts::default());
+        let comparison = Comparison::new(ALWAYS, false, facts.clone());
+        let counts = ReadCounts::default();
         let reader = ChannelReader {
             archive: &archive,
             queue: None,

@@ -251,7 +251,7 @@ const NAMES: [&str; 15] = [
 ];
 
 /// The fields of a report besides its figures.
-const OTHER_FIELDS: [&str; 12] = [
+const OTHER_FIELDS: [&str; 13] = [
     "report_id",
     "team_id",
     "scope",
@@ -263,6 +263,7 @@ const OTHER_FIELDS: [&str; 12] = [
     "cached",
     "basis",
     "is_over",
+    "expired_days",
     "incomplete_days",
 ];
 

@@ -8,6 +8,7 @@ use reader::find;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::names::{DisplayNames, is_visible};
 use reader::pins;
+use reader::proof;
 use rules::channel::index::bare_name;
 use rules::project;
 use serde_json::Value;
@@ -49,6 +50,15 @@ pub async fn channel_in_any_team<'a>(
         }
     }
     Ok(None)
+}
+
+/// Returns the day up to which a channel was compared with Slack.
+pub async fn proven_to(
+    archive: &dyn Archive,
+    location: &ChannelOfTeam,
+) -> Result<Option<String>, ArchiveError> {
+    let known = proof::of_channel(archive, &location.team, &location.channel).await?;
+    Ok(known.proven.map(|proven| proof::last_day(&proven.through)))
 }
 
 /// Returns a channel's name, topic, marks and bookmarks.

@@ -23,7 +23,7 @@ pub async fn read(
     target: Option<Ts>,
     zone: &TimeZone,
 ) -> Result<Option<ThreadPage>, ArchiveError> {
-    let root = rows::read_message(channel, root_ts).await?.and_then(|row| page_message(row, zone));
+    let root = rows::read_root(channel, root_ts).await?.and_then(|row| page_message(row, zone));
     let is_reply = thread::is_reply(channel, root_ts);
     let mut query = Query {
         limit: REPLIES,

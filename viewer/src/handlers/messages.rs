@@ -127,6 +127,7 @@ pub(super) async fn in_channel(
     let (mut names, pictures) = names_and_pictures(state, channel, &all).await?;
     let mut title = channel::title(&*state.archive, location, &mut names).await?;
     title.pins = pins;
+    page.proven_to = channel::proven_to(&*state.archive, location).await?;
     let info = match &beside {
         Beside::Info => Some(channel_info::read(&*state.archive, channel, &mut names).await?),
         Beside::Nothing | Beside::Thread(_) => None,

@@ -6,6 +6,7 @@ use reader::coverage::ChannelCoverage;
 use reader::files::MissingFiles;
 use reader::joined::ChannelOfTeam;
 use reader::plain;
+use reader::proof::last_day;
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole};
 use rules::version::zero;
@@ -56,7 +57,8 @@ pub fn coverage_page(
 }
 
 fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
-    let ChannelCoverage { held, holes, last_message, limited_before } = &row.coverage;
+    let ChannelCoverage { held, holes, last_message, limited_before, verified, expired_before } =
+        &row.coverage;
     let mut times: Vec<(&Ts, Option<&Ts>, Markup)> =
         held.iter().map(|span| (&span.from, Some(&span.to), held_row(span, zone))).collect();
     let shown = holes.iter().skip(holes.len().saturating_sub(MAX_HOLES));
@@ -68,6 +70,8 @@ fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup 
             h2 { a href=(links.channel(&row.location)) { bdi { "#" (name) } } }
             @if let Some(last) = last_message { p class="quiet" { "The newest message is of " (times::short(last, zone)) "." } }
             @if let Some(limit) = limited_before { p class="note" { "Slack's plan shows nothing before " (times::short(limit, zone)) "." } }
+            @if let Some(verified) = verified { p class="quiet" { "Complete up to " (last_day(&verified.through)) ", compared with Slack." } }
+            @if let Some(until) = expired_before { p class="note" { "What is older than " (times::short(until, zone)) " was removed by the retention rule." } }
             @if held.is_empty() && holes.is_empty() {
                 p { "Nothing is known of it yet." }
             } @else {

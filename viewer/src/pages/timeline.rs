@@ -44,6 +44,8 @@ pub struct TimelinePage {
     pub day: Option<Date>,
     /// Whether the page is scrolled to its end.
     pub is_from_end: bool,
+    /// The day up to which the channel was compared with Slack.
+    pub proven_to: Option<String>,
 }
 
 /// A channel's name, topic and marks.
@@ -163,6 +165,7 @@ pub fn messages(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
                 }
                 @if messages.is_empty() { p class="quiet way" { (no_messages(page)) } }
                 @if let Some(newer) = newer { p class="way" { a rel="next" href=(newer) { "Newer messages" } } }
+                @else if let Some(day) = &page.proven_to { p class="quiet way" { "Complete up to " (day) ", compared with Slack." } }
                 p id="newest" {}
             }
         }

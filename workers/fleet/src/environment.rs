@@ -10,7 +10,9 @@ use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::files::Files;
 use process::config::backend::Backend;
+use process::config::nightly::NightlyArgs;
 use process::config::slack::{self, SlackArgs};
+use process::config::zone::ZoneArgs;
 use process::config::{ConfigError, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
@@ -19,7 +21,7 @@ use workers::claims::Claimant;
 use workers::directory::MembersToList;
 use workers::directory::{DirectorySync, JoinRequests, Joiner};
 use workers::file_downloader;
-use workers::historian::BackfillMode;
+use workers::keeper::{NightSettings, NightTime};
 use workers::responder::HelpProcessor;
 use workers::runtime::{Ports, RuntimeSettings};
 
@@ -46,6 +48,8 @@ pub struct WorkArgs {
     #[command(flatten)]
     backfill: HistorianArgs,
     #[command(flatten)]
+    nightly: NightlyArgs,
+    #[command(flatten)]
     waiting: WaitArgs,
     #[command(flatten)]
     responder: ResponderArgs,
@@ -65,6 +69,8 @@ pub struct WorkSettings {
     pub downloads: file_downloader::DownloadSettings,
     /// Which parts of Slack's history are read without a request.
     pub backfill: HistorianArgs,
+    /// When the night's work begins.
+    pub night: NightTime,
     /// How long jobs wait before they are quarantined.
     pub waiting: WaitArgs,
     /// Whether questions are answered, and how.
@@ -88,6 +94,7 @@ impl WorkSettings {
             existence: args.existence,
             downloads: args.files.settings(),
             backfill: args.backfill,
+            night: NightTime { at: args.nightly.nightly_at, zone: ZoneArgs::default().time_zone() },
             waiting: args.waiting,
             responder,
             search_index: None,
@@ -134,8 +141,8 @@ pub struct Environment {
     pub instance: String,
     /// The downloader's limits.
     pub downloads: file_downloader::DownloadSettings,
-    /// What the historian reads without a request.
-    pub backfill: BackfillMode,
+    /// How a night is done, and what is read from Slack without a request.
+    pub night: NightSettings,
     /// Whether questions are answered, and how.
     pub responder: ResponderSettings,
     /// The archive's own search, which answers if no processor is configured.
@@ -152,6 +159,7 @@ impl Environment {
             existence,
             downloads,
             backfill,
+            night,
             mut responder,
             search_index,
             ..
@@ -179,7 +187,11 @@ impl Environment {
             members,
             instance: instance_id(),
             downloads,
-            backfill: backfill.mode(backend),
+            night: NightSettings {
+                time: night,
+                writers_know_after: backend.writers_know_after(),
+                backfill: backfill.mode(backend),
+            },
             responder,
             search,
         }

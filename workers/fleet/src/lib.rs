@@ -18,6 +18,7 @@ use ports::workers::{Feature, WORKERS, WorkerSpec};
 use workers::channel_indexer::ChannelIndexer;
 use workers::file_downloader::FileDownloader;
 use workers::historian::Historian;
+use workers::keeper::Keeper;
 use workers::message_writer::MessageWriter;
 use workers::poster::Poster;
 use workers::responder::Responder;
@@ -64,7 +65,12 @@ const BUILDS: [Build; WORKERS.len()] = [
     },
     |environment| {
         let (ports, web) = (environment.ports.clone(), Arc::clone(&environment.web));
-        Arc::new(Historian::new(ports, web, environment.backfill))
+        Arc::new(Historian::new(ports, web, environment.night.backfill))
+    },
+    |environment| {
+        let (ports, web) = (environment.ports.clone(), Arc::clone(&environment.web));
+        let (files, night) = (Arc::clone(&environment.files), environment.night.clone());
+        Arc::new(Keeper::new(ports, files, web, environment.claimant(), night))
     },
 ];
 

@@ -11,6 +11,7 @@ use ports::queue::topology::QueueRole;
 use ports::workers::{Feature, Uses, WorkerSpec};
 use process::config::backend::{Backend, BackendArgs};
 use process::config::lambda::on_lambda;
+use process::config::zone::ZoneArgs;
 use process::config::{ConfigError, MetricsArgs};
 use process::failure;
 use process::telemetry::{self, listener};
@@ -30,6 +31,9 @@ pub struct WorkerArgs {
     /// The address of the metrics, if they are served
     #[command(flatten)]
     pub metrics: MetricsArgs,
+    /// The zone of the night's beginning
+    #[command(flatten)]
+    pub zone: ZoneArgs,
     /// The settings of the worker
     #[command(flatten)]
     pub work: WorkArgs,
@@ -68,7 +72,11 @@ fn command(spec: &WorkerSpec) -> clap::Command {
     command
         .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
         .mut_arg("members", |flag| flag.hide(spec.hourly.is_none()))
-        .mut_arg("backfill", |flag| flag.hide(spec.queue.name != QueueName::Backfill))
+        .mut_arg("backfill", |flag| {
+            flag.hide(![QueueName::Backfill, QueueName::Nightly].contains(&spec.queue.name))
+        })
+        .mut_arg("tz", |flag| flag.hide(spec.queue.name != QueueName::Nightly))
+        .mut_arg("nightly_at", |flag| flag.hide(spec.queue.name != QueueName::Nightly))
         .mut_arg("responder", |flag| {
             flag.hide(spec.queue.name != QueueName::Events && spec.requires != Some(Feature::Responder))
         })
@@ -76,6 +84,7 @@ fn command(spec: &WorkerSpec) -> clap::Command {
 
 async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyhow::Result<()> {
     let mut settings = WorkSettings::read(&args.work).await?;
+    settings.night.zone = args.zone.time_zone();
     if spec.requires == Some(Feature::Responder) && !settings.responder.is_on() && !on_lambda() {
         return Err(ConfigError::ResponderOff(spec.name).into());
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key, query_all};
+use ports::archive::{Archive, ArchiveError, ErasureFacts, Item, ItemKey, Query, Update, key, query_all};
 use ports::queue::{Outgoing, QueueError};
 use reader::directory::{self, WorkspaceChannels};
 use rules::channel::fold::ChannelState;
@@ -182,6 +182,7 @@ impl DirectorySync {
         report: &mut SyncReport,
     ) -> Result<(), SyncError> {
         let listed: ChannelEntry<'_> = page.reply.read()?;
+        let erasures = ErasureFacts::load(&*self.archive, &report.team).await?;
         let mut private = Vec::new();
         let mut events = Vec::with_capacity(listed.channels.len());
         let mut members = Vec::with_capacity(listed.channels.len());
@@ -215,7 +216,9 @@ impl DirectorySync {
                         )));
                         report.joined.push(event.channel().clone());
                     }
-                    if listed_state.could_be_joined() {
+                    if listed_state.could_be_joined()
+                        && !erasures.channel_is_out(&report.team, event.channel(), &page.asked)
+                    {
                         report.to_join.push(event.channel().clone());
                     }
                     ids.insert(event.channel().clone());

@@ -121,7 +121,7 @@ impl HistoryCalls {
     }
 
     /// The current time by Slack's clock, rounded down to the second.
-    pub(super) async fn now(&self) -> Result<Ts, ApiError> {
+    pub(crate) async fn now(&self) -> Result<Ts, ApiError> {
         self.api.slack_time(&self.team).await
     }
 

@@ -84,13 +84,16 @@ pub enum ThreadChoice<'a> {
     Each,
     /// Every thread, and messages are compared with the archive before they are stored.
     Compared(&'a Comparison),
+    /// As `Incomplete`, and messages are compared with the archive before they are stored. No fact records what was
+    /// read: the comparison does.
+    Proven(&'a Comparison),
 }
 
 impl<'a> ChannelReader<'a> {
     /// The comparison of this reading, if it compares.
     pub(super) fn comparison(&self) -> Option<&'a Comparison> {
         match self.threads {
-            ThreadChoice::Compared(comparison) => Some(comparison),
+            ThreadChoice::Compared(comparison) | ThreadChoice::Proven(comparison) => Some(comparison),
             ThreadChoice::Incomplete | ThreadChoice::Each => None,
         }
     }
@@ -154,6 +157,13 @@ impl<'a> ChannelReader<'a> {
             }
             ThreadChoice::Each => Ok(root.thread.is_some()),
             ThreadChoice::Incomplete => {
+                let (archive, team) = (self.archive, self.calls.team());
+                Ok(!threads::is_complete(archive, team, self.channel, root).await?)
+            }
+            ThreadChoice::Proven(comparison) if root.thread.is_none() => {
+                Ok(comparison.has_replies_of(&root.ts))
+            }
+            ThreadChoice::Proven(_) => {
                 let (archive, team) = (self.archive, self.calls.team());
                 Ok(!threads::is_complete(archive, team, self.channel, root).await?)
             }
@@ -225,7 +235,7 @@ impl<'a> ChannelReader<'a> {
             match stored {
                 Ok(StoredAs::New) => counts.new += 1,
                 Ok(StoredAs::Updated) => counts.updated += 1,
-                Ok(StoredAs::Unchanged) => {}
+                Ok(StoredAs::Unchanged | StoredAs::Expired) => {}
                 Err(error @ ArchiveError::TooLarge { .. }) => {
                     counts.skipped += 1;
                     drop(counts);

@@ -8,13 +8,14 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ports::archive::erasure::ErasureFacts;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, key};
 use reader::range::{TimeRange, ts_from_micros};
 use rules::history::HistoryMessage;
 use rules::history::compare::{CompleteListing, Difference, ListedTimeline, archived_reply_root, compare};
 use rules::interval::Interval;
 use rules::message::deletion;
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::error::HistoryError;
 use super::page::ChannelReader;
@@ -49,6 +50,8 @@ pub struct Comparison {
     /// still on their way to the archive.
     scope: Interval,
     marks_deleted: bool,
+    /// What covers messages: those are not missing.
+    facts: ErasureFacts,
     progress: Mutex<ComparisonProgress>,
 }
 
@@ -59,13 +62,28 @@ struct ComparisonProgress {
     broadcasts: HashSet<Ts>,
     /// Roots with archived replies. Slack may no longer count any.
     roots: HashSet<Ts>,
+    /// From here on everything is compared and stored, if the comparison records it.
+    reached: Option<Ts>,
 }
 
 impl Comparison {
     /// A comparison of this interval. `marks_deleted` permanently marks messages that are no longer in Slack
-    /// as deleted.
-    pub fn new(scope: Interval, marks_deleted: bool) -> Self {
-        Self { scope, marks_deleted, progress: Mutex::default() }
+    /// as deleted. Messages that `facts` cover are not missing.
+    pub fn new(scope: Interval, marks_deleted: bool, facts: ErasureFacts) -> Self {
+        Self { scope, marks_deleted, facts, progress: Mutex::default() }
+    }
+
+    /// The point from which on everything is compared and stored: for [`super::ThreadChoice::Proven`].
+    pub fn reached(&self) -> Option<Ts> {
+        self.progress().reached.clone()
+    }
+
+    /// Records this point. It only moves towards the past.
+    pub(super) fn note_reached(&self, from: &Ts) {
+        let reached = &mut self.progress().reached;
+        if reached.as_ref().is_none_or(|reached| from < reached) {
+            *reached = Some(from.clone());
+        }
     }
 
     /// The differences found so far.
@@ -149,6 +167,10 @@ impl ChannelReader<'_> {
         let ComparisonProgress { found, broadcasts, .. } = &mut *comparison.progress();
         let differs = messages.iter().zip(&rows).map(|(message, row)| {
             if !comparison.scope.contains(message.ts.micros()) || broadcasts.contains(&message.ts) {
+                return false;
+            }
+            let author = message.author.as_ref().map(UserId::as_str);
+            if comparison.facts.covers_content(message.change.key(), author) {
                 return false;
             }
             let compared = compare(message, row.as_ref());

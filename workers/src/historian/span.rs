@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::calls::PageBounds;
 use super::error::{Consequence, HistoryError};
-use super::page::{ChannelReader, MAX_EMPTY_PAGES};
+use super::page::{ChannelReader, MAX_EMPTY_PAGES, ThreadChoice};
 use super::reconcile::PageTimes;
 
 /// A span to be read, and the fact that records how far it was read.
@@ -104,7 +104,8 @@ impl ChannelReader<'_> {
     /// Reads a span, and older roots whose replies may be in it.
     ///
     /// # Errors
-    /// [`HistoryError`]; if the channel cannot be read, a fact records the reason.
+    /// [`HistoryError`]; if the channel cannot be read, a fact records the reason, unless the comparison records
+    /// what is read.
     pub async fn read_span(
         &self,
         planned: &PlannedSpan,
@@ -112,6 +113,7 @@ impl ChannelReader<'_> {
     ) -> Result<SpanEnd, HistoryError> {
         let end = self.read_pages(planned, budget).await;
         if let Err(error) = &end
+            && !matches!(self.threads, ThreadChoice::Proven(_))
             && let Consequence::Channel(Some(reason)) = error.consequence()
         {
             let (team, to) = (self.calls.team(), planned.span.to_ts());
@@ -140,8 +142,8 @@ impl ChannelReader<'_> {
             let has_more = next.is_some();
             let is_covered = oldest.as_ref().is_some_and(|oldest| oldest.micros() <= span.from);
             // Roots whose threads may reach into the span are read without a budget: only all of them
-            // complete the span.
-            let next = next.filter(|_| is_covered || budget.use_page());
+            // complete the span. A page without messages is not one either: only its cursor leads on.
+            let next = next.filter(|next| is_covered || next.cursor.is_some() || budget.use_page());
             let storing = self.store_page(messages, &times, span);
             let (stored, fetched) = match next {
                 Some(next) => {
@@ -164,6 +166,10 @@ impl ChannelReader<'_> {
                 None if has_more => return Ok(SpanEnd::Paused),
                 None => {
                     let shown = oldest.unwrap_or_else(|| span.to_ts());
+                    if let ThreadChoice::Proven(comparison) = self.threads {
+                        comparison.note_reached(&shown);
+                        return Ok(SpanEnd::Limited);
+                    }
                     let limited = filled::plan_limit_update(self.calls.team(), self.channel, &shown);
                     self.archive.write(&limited).await?;
                     return Ok(SpanEnd::Limited);
@@ -207,6 +213,10 @@ impl ChannelReader<'_> {
     }
 
     async fn note_reached(&self, from: &Ts, to: &Ts) -> Result<(), HistoryError> {
+        if let ThreadChoice::Proven(comparison) = self.threads {
+            comparison.note_reached(from);
+            return Ok(());
+        }
         let reached = filled::filled_update(self.calls.team(), self.channel, from, to, SpanSource::History);
         Ok(self.archive.write(&reached).await.map(drop)?)
     }

@@ -1,6 +1,7 @@
 //! Determines which threads to request. Each costs a call, and Slack permits about fifty a minute, so
 //! complete threads are skipped.
 
+use ports::archive::item::WITHHELD;
 use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
 use rules::history::{HistoryMessage, ThreadHead};
 use rules::message::stored_version;
@@ -21,9 +22,12 @@ pub(super) async fn is_complete(
 /// The stored replies among the rows of a thread that are not deleted. A parent key contains only the
 /// workspace: another channel may have a root with the same ts.
 fn replies(rows: &[Item], channel: &ChannelId, root: &Ts) -> Vec<Ts> {
-    let stored = rows.iter().filter(|row| stored_version(row).is_some() && !row.has_flag("deleted"));
-    let in_channel = stored.filter(|row| row.text("channel_id") == Some(channel.as_str()));
-    in_channel.filter_map(|row| Ts::parse(row.text("ts")?).ok()).filter(|ts| ts != root).collect()
+    // Of a withheld reply, only its place is stored.
+    let is_stored =
+        |row: &&Item| (stored_version(row).is_some() && !row.has_flag("deleted")) || row.has_flag(WITHHELD);
+    let in_channel =
+        rows.iter().filter(is_stored).filter(|row| row.text("channel_id") == Some(channel.as_str()));
+    in_channel.filter_map(|row| Ts::parse(&row.key.timestamp).ok()).filter(|ts| ts != root).collect()
 }
 
 fn is_matching(head: &ThreadHead, replies: &[Ts]) -> bool {

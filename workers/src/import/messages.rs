@@ -44,6 +44,7 @@ struct StoredBatch {
     new: u64,
     updated: u64,
     unchanged: u64,
+    expired: u64,
     reactions_cut: u64,
     files: u64,
     wanted: Vec<(TeamId, FileId, Share)>,
@@ -96,12 +97,13 @@ impl Import<'_> {
     }
 
     fn add(&mut self, batch: &StoredBatch) {
-        let stored = batch.new + batch.updated + batch.unchanged;
+        let stored = batch.new + batch.updated + batch.unchanged + batch.expired;
         self.progress.messages += stored;
         self.sum.messages += stored;
         self.sum.new += batch.new;
         self.sum.updated += batch.updated;
         self.sum.unchanged += batch.unchanged;
+        self.sum.expired += batch.expired;
         self.sum.reactions_cut += batch.reactions_cut;
         self.sum.files += batch.files;
     }
@@ -142,9 +144,12 @@ async fn store(
             StoredAs::New => stored.new += 1,
             StoredAs::Updated => stored.updated += 1,
             StoredAs::Unchanged => stored.unchanged += 1,
+            StoredAs::Expired => stored.expired += 1,
         }
         stored.reactions_cut += u64::from(message.reactions_cut);
-        with_files.push((message, outcome));
+        if outcome != StoredAs::Expired {
+            with_files.push((message, outcome));
+        }
     }
     if matches!(target.files, ImportFiles::Skipped) {
         return Ok(stored);

@@ -100,7 +100,7 @@ pub struct ImportOptions {
 pub struct ImportSum {
     /// Public channels.
     pub channels: u64,
-    /// Messages: the sum of the next three.
+    /// Messages: the sum of the next four.
     pub messages: u64,
     /// Messages that were not in the archive.
     pub new: u64,
@@ -108,6 +108,8 @@ pub struct ImportSum {
     pub updated: u64,
     /// Messages that the archive already had completely.
     pub unchanged: u64,
+    /// Messages that a retention rule does not keep: they are not stored.
+    pub expired: u64,
     pub users: u64,
     /// Files that were requested, or came with the export.
     pub files: u64,

@@ -53,6 +53,7 @@ pub(super) fn team_of(body: &str) -> Option<TeamId> {
         | Payload::Image(raw)
         | Payload::Backfill(raw)
         | Payload::Fill(raw)
+        | Payload::Night(raw)
         | Payload::Stats(raw)
         | Payload::Question(raw)
         | Payload::Reply(raw)

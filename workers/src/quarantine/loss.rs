@@ -90,6 +90,7 @@ pub(super) async fn note_missing_file(archive: &dyn Archive, body: &str) -> Resu
         | Payload::Run(_)
         | Payload::Backfill(_)
         | Payload::Fill(_)
+        | Payload::Night(_)
         | Payload::Stats(_)
         | Payload::Question(_)
         | Payload::Reply(_)

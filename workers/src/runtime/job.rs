@@ -12,6 +12,7 @@ use rules::file::FileJob;
 use rules::file::image::ImageJob;
 use rules::gap::run::{self, RunSpan};
 use rules::history::job::{FillJob, SpanJob};
+use rules::history::proof::NightJob;
 use rules::question::QuestionId;
 use rules::question::job::{QuestionJob, ReplyJob};
 use rules::{Change, SlackEvent, gap};
@@ -61,6 +62,8 @@ pub enum DecodedPayload<'j> {
     Question(Box<QuestionJob>),
     /// An answer to post.
     Reply(ReplyJob),
+    /// A turn of a night's work.
+    Night(NightJob),
 }
 
 /// A request that Slack sent.
@@ -96,6 +99,7 @@ impl<'j> DecodedPayload<'j> {
             Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
             Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
             Payload::Reply(raw) => Self::Reply(ReplyJob::decode(raw)?),
+            Payload::Night(raw) => Self::Night(NightJob::decode(raw)?),
             Payload::Wake(_) => return Err(JobFailure::Permanent("a wake is not in its group".into())),
         };
         Ok((payload, origin))
@@ -114,6 +118,7 @@ impl<'j> DecodedPayload<'j> {
             Self::Stats(_) => "a day to count",
             Self::Question(_) => "a question",
             Self::Reply(_) => "an answer",
+            Self::Night(_) => "the work of a night",
         }
     }
 }
@@ -159,6 +164,7 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
         | Payload::Backfill(_)
         | Payload::Fill(_)
         | Payload::Stats(_)
+        | Payload::Night(_)
         | Payload::Wake(_) => Some(Vec::new()),
     }
 }

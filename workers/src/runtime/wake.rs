@@ -55,6 +55,7 @@ pub(super) fn read(delivery: &Delivery) -> Option<Option<Wake>> {
         | Payload::Run(_)
         | Payload::Backfill(_)
         | Payload::Fill(_)
+        | Payload::Night(_)
         | Payload::Stats(_)
         | Payload::Question(_)
         | Payload::Reply(_) => None,

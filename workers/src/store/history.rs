@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use ports::archive::item::EXPIRED;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use rules::Change;
 use rules::history::HistoryMessage;
@@ -19,6 +20,8 @@ use crate::admission::marks::note_visibility;
 pub enum StoredAs {
     /// The archive already had it or a newer version, or it is erased.
     Unchanged,
+    /// It has expired: a retention rule has removed it, or would.
+    Expired,
     /// The archive had it, and a version, a reaction or its thread was added.
     Updated,
     /// It was not in the archive.
@@ -29,6 +32,7 @@ pub enum StoredAs {
 struct HistoryStep<'m> {
     message: &'m HistoryMessage,
     is_new: bool,
+    has_expired: bool,
     revisions: Vec<Update>,
     row: Option<Cow<'m, Update>>,
 }
@@ -83,6 +87,7 @@ async fn store_distinct(
     for (step, written) in steps.iter().zip(versions::write_rows_after_revisions(archive, &writes).await) {
         outcomes.push(match written {
             Err(error) => Err(error),
+            Ok(None) if step.has_expired => Ok(StoredAs::Expired),
             Ok(None) if step.revisions.is_empty() => Ok(StoredAs::Unchanged),
             Ok(None) => Ok(StoredAs::Updated),
             Ok(Some(outcome)) => finish_row(archive, step, outcome).await,
@@ -127,6 +132,7 @@ async fn finish_row(
     match (outcome, &step.message.change) {
         (WriteOutcome::Applied, _) if step.is_new => Ok(StoredAs::New),
         (WriteOutcome::Applied, _) => Ok(StoredAs::Updated),
+        (WriteOutcome::Rejected(now), _) if now.has_flag(EXPIRED) => Ok(StoredAs::Expired),
         (WriteOutcome::Rejected(now), _) if now.is_erased() => Ok(StoredAs::Unchanged),
         // Another process wrote in between.
         (WriteOutcome::Rejected(now), Change::Content(content)) => {
@@ -157,7 +163,8 @@ fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> HistoryStep<'
         (Change::Register(update), None) => (Vec::new(), Some(Cow::Borrowed(update))),
         (Change::Register(update), Some(stored)) => (Vec::new(), update.left_out(stored).map(Cow::Owned)),
     };
-    HistoryStep { message, is_new, revisions, row }
+    let has_expired = stored.is_some_and(|stored| stored.has_flag(EXPIRED));
+    HistoryStep { message, is_new, has_expired, revisions, row }
 }
 
 /// Removes the revisions that are already stored from the steps.

@@ -15,6 +15,7 @@ mod existence;
 mod file_downloader;
 mod historian;
 mod import;
+mod keeper;
 mod message_writer;
 mod quarantine;
 mod responder;

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::civil::Time;
-use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveExt, Item, ItemKey, Query, query_all};
-use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::clock::{ManualClock, TimestampMs};
 use ports::files::{FileKey, Files};
 use rules::retention::{RetentionPeriod, RetentionRule};
 use slack::ids::Ts;
+use slack_api::{ApiUrl, Tokens, WebApi};
+use testkit::deliveries::delivery_of;
 use testkit::faults::{CrashPoint, FaultyArchive};
-use testkit::memory::claims::MemoryClaims;
-use workers::claims::{ClaimSettings, Claimant};
-use workers::keeper::{Nights, RetentionPlan};
+use testkit::memory::queue::MemoryQueue;
+use workers::keeper::RetentionPlan;
+use workers::runtime::{JobOutcome, Ports, Worker};
 
 use crate::eraser::{EraserFixture, SECRET, channel, team, ts};
+use crate::keeper::{keeper, night_job};
 
 /// A day after the events of the fixture, but before the message that is "said after it".
 const NIGHT: TimestampMs = TimestampMs(1_700_100_000_000);
@@ -27,18 +28,17 @@ async fn set_rule(fixture: &EraserFixture, id: Option<&str>, period: RetentionPe
     fixture.archive.write(&rule.update()).await.unwrap();
 }
 
-fn nights(archive: Arc<dyn Archive>, files: Arc<dyn Files>) -> Nights {
-    let clock: SharedClock = ManualClock::starting_at(NIGHT);
-    let claims = Arc::new(MemoryClaims::new(Arc::clone(&clock)));
-    let claimant = Claimant::new(claims, Arc::clone(&clock), "test", ClaimSettings::default());
-    let at = Time::constant(3, 0, 0, 0);
-    Nights { archive, files, claimant, clock, zone: TimeZone::UTC, at, writers_know_after: Duration::ZERO }
+async fn night_of(archive: Arc<dyn Archive>, files: Arc<dyn Files>) -> JobOutcome {
+    let clock = ManualClock::starting_at(NIGHT);
+    let queue = Arc::new(MemoryQueue::new(clock.clone()));
+    let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty()));
+    let keeper = keeper(Ports { archive, queue, clock }, files, web);
+    keeper.handle(&[delivery_of(night_job(team(), NIGHT).outgoing())]).await.remove(0)
 }
 
-async fn night(fixture: &EraserFixture) -> bool {
-    let nights = nights(fixture.archive.clone(), Arc::new(fixture.files.clone()));
-    assert_eq!(nights.clock.now(), NIGHT);
-    nights.retention(NIGHT).await.unwrap()
+async fn night(fixture: &EraserFixture) {
+    let done = night_of(fixture.archive.clone(), Arc::new(fixture.files.clone())).await;
+    assert_eq!(done, JobOutcome::Done);
 }
 
 /// What expires with messages.
@@ -59,7 +59,7 @@ async fn a_night_removes_messages_with_their_versions_files_and_quarantined_jobs
     let fixture = EraserFixture::filled().await;
     set_rule(&fixture, None, RetentionPeriod::Days(1), TimestampMs(0)).await;
     set_rule(&fixture, Some("C2"), RetentionPeriod::Forever, TimestampMs(0)).await;
-    assert!(night(&fixture).await);
+    night(&fixture).await;
     let left = messages_and_files(&fixture);
     let is_left = |what: &str| left.iter().any(|left| left.contains(what));
     assert!(is_left(&format!("message#{}#C1 1760000000.000100", team())));
@@ -83,7 +83,7 @@ async fn a_rule_that_was_set_since_the_night_began_waits_for_the_next_one() {
     let fixture = EraserFixture::filled().await;
     set_rule(&fixture, None, RetentionPeriod::Days(1), TimestampMs(NIGHT.0 + 1_000)).await;
     let before = messages_and_files(&fixture);
-    assert!(night(&fixture).await);
+    night(&fixture).await;
     assert_eq!(messages_and_files(&fixture), before);
 }
 
@@ -110,18 +110,18 @@ async fn a_night_reads_only_what_became_due_since_the_last_one() {
 async fn a_night_that_was_killed_at_any_step_is_completed_by_the_next_one() {
     let whole = EraserFixture::filled().await;
     set_rule(&whole, None, RetentionPeriod::Days(1), TimestampMs(0)).await;
-    assert!(night(&whole).await);
+    night(&whole).await;
     let mut steps = 0;
     loop {
         let fixture = EraserFixture::filled().await;
         set_rule(&fixture, None, RetentionPeriod::Days(1), TimestampMs(0)).await;
         let point = CrashPoint::after(steps);
         let archive = FaultyArchive::with_crash_point(fixture.archive.clone(), Arc::clone(&point));
-        let died = nights(Arc::new(archive), Arc::new(fixture.files.clone())).retention(NIGHT).await;
-        assert_eq!(died.is_err(), point.has_crashed(), "step {steps}: {died:?}");
-        assert!(night(&fixture).await);
+        let died = night_of(Arc::new(archive), Arc::new(fixture.files.clone())).await;
+        assert_eq!(died != JobOutcome::Done, point.has_crashed(), "step {steps}: {died:?}");
+        night(&fixture).await;
         assert_eq!(messages_and_files(&fixture), messages_and_files(&whole), "step {steps}");
-        if died.is_ok() {
+        if died == JobOutcome::Done {
             break;
         }
         steps += 1;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ports::archive::erasure::ExpiryFact;
 use ports::archive::{
     Archive, ArchiveExt, Attributes, ErasureFact, ErasureScope, ItemKey, Query, Update, key, query_all,
 };
@@ -219,4 +220,19 @@ async fn a_preview_skips_erased_messages() {
         store_history(&preview, &page).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(stored, [StoredAs::Unchanged, StoredAs::New]);
     assert_eq!(memory.items(), before);
+}
+
+#[tokio::test]
+async fn a_message_that_has_expired_is_counted_as_such_however_often_it_comes() {
+    let memory = Arc::new(MemoryArchive::new());
+    let until = Ts::parse("1700000050.000000").unwrap();
+    memory.write(&ExpiryFact::expire(&team(), None, &until)).await.unwrap();
+    let page = [event::message(TS, "U01", "MARKER"), event::message("1700000050.000000", "U01", "hi")];
+    let page: Vec<HistoryMessage> = page.iter().map(listed).collect();
+    for expected in [StoredAs::New, StoredAs::Unchanged] {
+        let stored: Vec<StoredAs> =
+            store_history(&*memory, &page).await.into_iter().map(Result::unwrap).collect();
+        assert_eq!(stored, [StoredAs::Expired, expected]);
+    }
+    assert!(!format!("{:?}", memory.items()).contains("MARKER"));
 }

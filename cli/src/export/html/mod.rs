@@ -221,8 +221,7 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
             older: part.messages.first().filter(|_| site_part.before.is_some()).map(|first| first.ts.clone()),
             newer: part.messages.last().filter(|_| site_part.after.is_some()).map(|last| last.ts.clone()),
         };
-        let page =
-            TimelinePage { messages: part.messages, ends, target: None, day: None, is_from_end: false };
+        let page = TimelinePage { messages: part.messages, ends, ..TimelinePage::default() };
         let links = SiteLinks {
             path_to_root: self.up(channel),
             files: &self.files,

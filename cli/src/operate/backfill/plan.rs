@@ -46,11 +46,18 @@ impl<'a> StoredHistory<'a> {
     ) -> anyhow::Result<Vec<PlannedSpan>> {
         let of_channel = self.spans.iter().filter(|span| span.channel == planned.channel);
         let spans: Vec<FilledSpan> = of_channel.cloned().collect();
+        let coverage = self.coverage.channel_coverage(&planned.channel).await?;
+        // What is older has expired.
+        let kept_from = coverage.expired_before.map_or(0, |until| until.micros());
+        let time = Interval { from: time.from.max(kept_from), ..time };
+        if time.from >= time.to {
+            return Ok(Vec::new());
+        }
         let request = match &args.since {
             Some(_) => RequestedHistory::Between(time),
             None => RequestedHistory::Missing { whole: time, again_micros: days(args.refetch_days) },
         };
-        let holes = self.coverage.channel_coverage(&planned.channel).await?.holes;
+        let holes = coverage.holes;
         let end = |hole: &Hole| hole.to.as_ref().map_or(time.to, Ts::micros);
         let holes: Vec<Interval> =
             holes.iter().map(|hole| Interval { from: hole.from.micros(), to: end(hole) }).collect();

@@ -3,6 +3,7 @@
 
 use embedded::condition::{FolderCondition, Integrity};
 use jiff::Timestamp;
+use ports::clock::{Clock, SystemClock, TimestampMs};
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
 use rules::gap::GapReason;
@@ -12,7 +13,7 @@ use slack::ids::ChannelId;
 
 use super::check::DoctorCheck;
 use super::facts::{ArchiveFacts, Facts, Gaps};
-use crate::operate::status::{QueueStatus, Status, file_counts};
+use crate::operate::status::{ProofLine, QueueStatus, Status, file_counts};
 use crate::plain::{self, age};
 
 const BACKLOG: &str = "backlog";
@@ -21,6 +22,8 @@ const GAPS: &str = "gaps";
 const FILES: &str = "files";
 const WAITING: &str = "waiting";
 const HISTORY: &str = "history";
+const PROOF: &str = "proof";
+const COPY: &str = "copy";
 const DISK: &str = "disk";
 const PERMISSIONS: &str = "permissions";
 const DATABASE: &str = "database";
@@ -51,6 +54,8 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             checks.push(files(&archive_facts.status, &facts.backend_flag));
             checks.extend(waiting(&archive_facts.status));
             checks.push(history(&archive_facts.status, &facts.backend_flag));
+            checks.extend(proof(&archive_facts.status, &facts.backend_flag));
+            checks.extend(copy(&archive_facts.status, SystemClock.now()));
             checks
         }
         Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING, HISTORY]
@@ -188,6 +193,34 @@ fn waiting(status: &Result<Status, String>) -> Vec<DoctorCheck> {
     status.waiting.iter().map(|line| DoctorCheck::finding(WAITING, line.text(), line.remedy())).collect()
 }
 
+/// How far the archive is compared with Slack; nothing before the first night.
+fn proof(status: &Result<Status, String>, backend_flag: &str) -> Option<DoctorCheck> {
+    let proof = status.as_ref().ok().map(|status| &status.proof).filter(|proof| !proof.is_empty())?;
+    let (late, missing) =
+        proof.iter().fold((0, 0), |(late, missing), line| (late + line.late, missing + line.missing));
+    let mut found = Vec::new();
+    if late > 0 {
+        let channels = plain::counted(late, "channel was", "channels were");
+        found.push(format!("{channels} not compared with Slack for days"));
+    }
+    if missing > 0 {
+        let messages = plain::counted(missing, "message that was", "messages that were");
+        found.push(format!("the last night found {messages} not archived, and stored them"));
+    }
+    if found.is_empty() {
+        let lines: Vec<String> = proof.iter().map(ProofLine::text).collect();
+        return Some(DoctorCheck::ok(PROOF, lines.join("; ")));
+    }
+    let next = if late > 0 {
+        format!(
+            "`annalist reconcile --nightly {backend_flag}` compares now and says why a channel cannot be read"
+        )
+    } else {
+        "if it happens again, events do not arrive: see whether ingest can always be reached".to_owned()
+    };
+    Some(DoctorCheck::finding(PROOF, found.join("; "), next))
+}
+
 /// How far the reading of Slack's history is. That it goes on is no finding.
 fn history(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
     let lines = match status {
@@ -206,6 +239,17 @@ fn history(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
         "invite the app to the channels that `annalist coverage {backend_flag}` shows with holes before it joined"
     );
     DoctorCheck::finding(HISTORY, says, next)
+}
+
+/// Only if a copy was ever tried.
+fn copy(status: &Result<Status, String>, now: TimestampMs) -> Option<DoctorCheck> {
+    let copy = status.as_ref().ok()?.copy.as_ref()?;
+    if copy.error.is_none() && !copy.is_old(now) {
+        return Some(DoctorCheck::ok(COPY, copy.text()));
+    }
+    let next =
+        "annalist copy --to TARGET makes one now and says what fails; `annalist up` tries again every hour";
+    Some(DoctorCheck::finding(COPY, copy.text(), next))
 }
 
 fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
@@ -376,13 +420,15 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
 
 #[cfg(test)]
 mod tests {
-    use ports::clock::TimestampMs;
     use reader::files::MissingFiles;
+    use reader::proof::TeamProof;
     use rules::history::progress::HistoryProgress;
-    use slack::ids::{TeamId, Ts};
+    use rules::history::proof::{DAY_MICROS, ProofCounts, VerifiedChannel, midnight_before};
+    use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::super::check::{CheckState, assert_check};
     use super::*;
+    use crate::operate::copy::state::CopyState;
     use crate::operate::status::HistoryLine;
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
@@ -400,6 +446,7 @@ mod tests {
     fn status(queues: Vec<QueueStatus>) -> Status {
         Status {
             history: Vec::new(),
+            proof: Vec::new(),
             queues,
             quarantined: 0,
             gaps: 0,
@@ -409,6 +456,28 @@ mod tests {
             waiting: Vec::new(),
             existence_check: Vec::new(),
             directory: Vec::new(),
+            copy: None,
+        }
+    }
+
+    #[test]
+    fn a_copy_that_fails_or_is_old_needs_attention() {
+        let now = TimestampMs(1_795_743_000_000);
+        let copy_state = |at: Option<&str>, error: Option<&str>| CopyState {
+            to: Some("/mnt/copies".to_owned()),
+            at: at.map(str::to_owned),
+            error: error.map(str::to_owned),
+        };
+        for (state, expected) in [
+            (None, None),
+            (Some(copy_state(Some("20261126T030000Z"), None)), Some(CheckState::Ok)),
+            (Some(copy_state(Some("20261126T030000Z"), Some("it is full"))), Some(CheckState::Finding)),
+            (Some(copy_state(Some("20261123T030000Z"), None)), Some(CheckState::Finding)),
+            (Some(copy_state(Some("nonsense"), None)), Some(CheckState::Finding)),
+            (Some(copy_state(None, Some("it is full"))), Some(CheckState::Finding)),
+        ] {
+            let check = copy(&Ok(Status { copy: state.clone(), ..status(Vec::new()) }), now);
+            assert_eq!(check.map(|check| check.state), expected, "{state:?}");
         }
     }
 
@@ -434,6 +503,35 @@ mod tests {
         ] {
             let status = Status { history: lines, ..status(Vec::new()) };
             assert_check(&history(&Ok(status), "--data d"), state, expected);
+        }
+    }
+
+    #[test]
+    fn a_proof_that_is_late_or_that_found_something_is_a_finding() {
+        let night = Ts::parse("1699920000.000000").unwrap();
+        let line = |behind_days: Option<i64>, missing| {
+            let since = behind_days.map(|days| VerifiedChannel {
+                since: Some(midnight_before(night.micros() - days * DAY_MICROS)),
+                ..VerifiedChannel::new(TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap())
+            });
+            ProofLine::new(TeamProof {
+                team: TeamId::parse("T1").unwrap(),
+                night: night.clone(),
+                through: Some(night.clone()),
+                channels: 2,
+                behind: since.into_iter().collect(),
+                found: ProofCounts { missing, ..ProofCounts::default() },
+            })
+        };
+        let checked = |lines| proof(&Ok(Status { proof: lines, ..status(Vec::new()) }), "--data d");
+        assert!(checked(Vec::new()).is_none());
+        for (lines, state, expected) in [
+            (vec![line(None, 0)], CheckState::Ok, "complete up to 2023-11-13"),
+            (vec![line(Some(3), 0)], CheckState::Ok, "1 channel behind"),
+            (vec![line(Some(4), 0)], CheckState::Finding, "`annalist reconcile --nightly --data d`"),
+            (vec![line(None, 2)], CheckState::Finding, "found 2 messages that were not archived"),
+        ] {
+            assert_check(&checked(lines).unwrap(), state, expected);
         }
     }
 

@@ -11,7 +11,6 @@ mod unnamed;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ArgGroup;
 use embedded::QueuedJob;
@@ -36,12 +35,6 @@ pub(crate) use recorded::FILE;
 use recorded::RecordedErasures;
 use report::EraseReport;
 use request::EraseRequest;
-
-/// After this time, every writer on AWS has read the facts: twice the interval at which writers refresh them.
-#[cfg(feature = "aws")]
-const WRITERS_KNOW_AFTER: Duration = Duration::from_secs(2 * aws::ERASURE_REFRESH.as_secs());
-#[cfg(not(feature = "aws"))]
-const WRITERS_KNOW_AFTER: Duration = Duration::ZERO;
 
 /// `annalist erase`.
 #[derive(Debug, Clone, clap::Args)]
@@ -121,7 +114,7 @@ pub(crate) async fn run(
     let eraser = eraser_in(mode).await?;
     if args.yes {
         write_facts(&*archive, &request, recorded.as_ref()).await?;
-        wait_for_writers(args.backend.backend).await;
+        wait_for_writers(backend).await;
     }
     let mut done = run_eraser(backend, &eraser, &request, &present, mode).await?;
     done.of_all += unnamed::erase(backend, args, &request, mode).await?;
@@ -224,22 +217,12 @@ async fn write_facts(
     Ok(())
 }
 
-/// How late a writer may learn of a fact.
-pub(crate) fn writers_know_after(kind: BackendKind) -> Duration {
-    match kind {
-        BackendKind::Embedded => Duration::ZERO,
-        BackendKind::Aws => WRITERS_KNOW_AFTER,
-    }
-}
-
 /// On AWS, waits until every writer has read the facts. In a folder, writers see them at once.
-pub(super) async fn wait_for_writers(kind: BackendKind) {
-    if kind == BackendKind::Aws {
-        report::print_notice(&format!(
-            "waiting {} s until every writer knows of it",
-            WRITERS_KNOW_AFTER.as_secs()
-        ));
-        tokio::time::sleep(WRITERS_KNOW_AFTER).await;
+pub(super) async fn wait_for_writers(backend: &Backend) {
+    let wait = backend.writers_know_after();
+    if !wait.is_zero() {
+        report::print_notice(&format!("waiting {} s until every writer knows of it", wait.as_secs()));
+        tokio::time::sleep(wait).await;
     }
 }
 

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use ports::claims::{Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner};
 use ports::files::FileKey;

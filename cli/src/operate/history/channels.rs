@@ -1,7 +1,9 @@
 //! Selects the channels to read.
 
 use anyhow::bail;
-use ports::archive::{Archive, ItemKey};
+use ports::archive::{Archive, ErasureFacts, ItemKey};
+use ports::clock::{Clock, SystemClock};
+use reader::range::ts_from_micros;
 use reader::{directory, find, history};
 use rules::public_mark::MarkState;
 use slack::ids::{ChannelId, TeamId};
@@ -34,9 +36,12 @@ pub(crate) async fn kept_channels(
     let mut found: Vec<(TeamId, Vec<PlannedChannel>)> = Vec::new();
     for team in api.teams().await? {
         let names = directory::read(archive, &team).await?;
+        let erasures = ErasureFacts::load(archive, &team).await?;
+        let now = ts_from_micros(SystemClock.now().0.saturating_mul(1_000));
         let kept: Vec<PlannedChannel> = history::channels_with_public_mark(archive, &team)
             .await?
             .into_iter()
+            .filter(|channel| !erasures.channel_is_out(&team, channel, &now))
             .map(|channel| PlannedChannel { name: names.name(&channel).map(str::to_owned), channel })
             .collect();
         if !kept.is_empty() {

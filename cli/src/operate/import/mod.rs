@@ -238,7 +238,7 @@ fn print_marked(args: &ImportArgs, marked: u64, out: &mut dyn Write) -> io::Resu
 }
 
 fn print_sum(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Result<()> {
-    let ImportSum { channels, messages, new, updated, unchanged, users, files, .. } = sum;
+    let ImportSum { channels, messages, new, updated, unchanged, expired, users, files, .. } = sum;
     let done = if args.dry_run { "Would import" } else { "Imported" };
     write!(
         out,
@@ -251,6 +251,10 @@ fn print_sum(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Res
         plain::counted(*users, "person", "people"),
         plain::counted(*files, "file", "files")
     )?;
+    if *expired > 0 {
+        let messages = plain::counted(*expired, "message is", "messages are");
+        write!(out, "; {messages} older than the retention rule keeps")?;
+    }
     if sum.reactions_cut > 0 {
         let cut = plain::counted(sum.reactions_cut, "message", "messages");
         write!(out, "; the reactions to {cut} are not all in the export")?;

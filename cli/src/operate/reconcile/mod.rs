@@ -1,12 +1,13 @@
 //! `annalist reconcile`: compares the archive with Slack's history and fills what is missing.
 
+mod nightly;
 mod report;
 
 use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::bail;
-use ports::archive::Archive;
+use ports::archive::{Archive, ErasureFacts};
 use process::config::backend::{Backend, BackendArgs};
 use process::config::slack::SlackArgs;
 use reader::history::continues_under_another_id;
@@ -48,6 +49,10 @@ pub(crate) struct ReconcileArgs {
     /// Compare from the beginning of each channel on, unless --from is given
     #[arg(long)]
     all: bool,
+    /// Do the comparison of a night now: every channel up to the last midnight, and what is left to compare of older
+    /// days
+    #[arg(long, conflicts_with_all = ["channels", "from", "to", "all", "dry_run", "mark_deleted"])]
+    nightly: bool,
     /// Say what differs, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -90,6 +95,9 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     if !api.has_tokens() {
         bail!("{NO_TOKEN}");
+    }
+    if args.nightly {
+        return nightly::run(backend, api, args.json, out).await;
     }
     let shutdown = process::shutdown::on_signal()?;
     let archive: Arc<dyn Archive> =
@@ -155,9 +163,14 @@ async fn workspace(
     let calls = HistoryCalls::new(Arc::clone(api), team.clone(), PausePolicy::WaitOut);
     let mut watch = ChannelWatch::new(&calls, channels.len(), shutdown);
     let queue = backend.queue();
+    let facts = ErasureFacts::load(&**archive, team).await?;
     for planned in channels {
+        // What is older has expired.
+        let kept_from = facts.expired_before(team, &planned.channel).map_or(0, |until| until.micros());
+        let from = span.from.max(kept_from);
+        let span = Interval { from, to: span.to.max(from) };
         let scope = Interval { from: span.from, to: now.micros() };
-        let comparison = Comparison::new(scope, args.mark_deleted && !args.dry_run);
+        let comparison = Comparison::new(scope, args.mark_deleted && !args.dry_run, facts.clone());
         let counts = ReadCounts::default();
         let reader = ChannelReader {
             archive: &**archive,

@@ -105,6 +105,26 @@ impl StagingFolder {
         file.map_err(BackupError::at(&path))
     }
 
+    /// As [`StagingFolder::create_file_of`]; `None` if it exists.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create_new_file_of(&self, key: &FileKey) -> Result<Option<File>, BackupError> {
+        match self.create_file_of(key) {
+            Err(BackupError::Path { source, .. }) if source.kind() == ErrorKind::AlreadyExists => Ok(None),
+            created => created.map(Some),
+        }
+    }
+
+    /// Removes the file of a key.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remove_file_of(&self, key: &FileKey) -> Result<(), BackupError> {
+        let path = self.work.join(FILES_FOLDER).join(key.as_str());
+        std::fs::remove_file(&path).map_err(BackupError::at(&path))
+    }
+
     /// Renames the folder to its final name, after syncing everything in it.
     ///
     /// # Errors

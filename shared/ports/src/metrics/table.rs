@@ -252,6 +252,20 @@ metrics_table! {
     DIRECTORY_JOINS = "annalist_directory_joins_total", Counter, "outcome",
         "Public channels to be joined by outcome: joined, failed.";
 
+    ["Nightly proof"]
+    PROOF_FOUND = "annalist_proof_found_total", Counter, "kind",
+        "Differences that the nightly comparison with Slack found, by kind: missing, changed, extra; and those that were stored: filled.",
+        Alert {
+            name: "AnnalistMessagesWereMissing",
+            when: Grew { selector: "kind=\"missing\"", by: "", within: "1d" },
+            lasts: "0m",
+            severity: Warning,
+            summary: "The nightly comparison with Slack found messages that were not archived",
+            next: "They are stored now. If it happens again, events do not arrive: annalist doctor.",
+        };
+    PROOF_CHANNELS = "annalist_proof_channels_total", Counter, "outcome",
+        "Channels that the nightly comparison is done with, by outcome: proven, refused.";
+
     ["Existence check"]
     EXISTENCE_CHECKS = "annalist_existence_checks_total", Counter, "outcome",
         "Events judged by the existence check by outcome: exists, unknown, waits.";
@@ -337,4 +351,14 @@ metrics_table! {
     ["Archive"]
     ARCHIVE_DUPLICATES = "annalist_archive_duplicates_total", Counter, "",
         "Events that changed nothing because the archive already had them or something newer.";
+    COPIES = "annalist_copies_total", Counter, "outcome",
+        "Nightly copies of the database by outcome: made, failed.",
+        Alert {
+            name: "AnnalistCopiesFail",
+            when: Grew { selector: "outcome=\"failed\"", by: "", within: "6h" },
+            lasts: "0m",
+            severity: Warning,
+            summary: "The database could not be copied",
+            next: "annalist status says why. It is tried again every hour.",
+        };
 }

@@ -1,7 +1,7 @@
 //! Jobs, the bodies of messages: `{"v":1,"event":…}`, the bytes that Slack signed without the verification
 //! token, with the `run` of ingest that accepted the event; or a `file` or an `image` to fetch; or an
 //! interval in which requests were `refused`; or a span to `backfill`, a day for `stats`, a `question` to
-//! answer, or a `reply` to post; or the `run` of ingest that begins; or a `wake`, with which the runtime sends jobs
+//! answer, or a `reply` to post; or a `night` of a workspace; or the `run` of ingest that begins; or a `wake`, with which the runtime sends jobs
 //! back that wait aside.
 
 use std::borrow::Cow;
@@ -59,13 +59,15 @@ pub enum Payload<'a> {
     Question(&'a RawValue),
     /// An answer to post.
     Reply(&'a RawValue),
+    /// A turn of a night's work in a workspace.
+    Night(&'a RawValue),
     /// The beginning of a run of ingest, which has no event yet.
     Run(&'a RawValue),
     /// A turn of the jobs of a workspace that wait aside: see [`super::waiting`].
     Wake(&'a RawValue),
 }
 
-/// A job as decoded from a message: exactly one of the last nine fields is set, or `run` is an object.
+/// A job as decoded from a message: exactly one of the last ten fields is set, or `run` is an object.
 #[derive(Deserialize)]
 struct JobBody<'a> {
     v: u32,
@@ -91,6 +93,8 @@ struct JobBody<'a> {
     question: Option<&'a RawValue>,
     #[serde(borrow)]
     reply: Option<&'a RawValue>,
+    #[serde(borrow)]
+    night: Option<&'a RawValue>,
     #[serde(borrow)]
     wake: Option<&'a RawValue>,
 }
@@ -153,7 +157,7 @@ pub enum JobError {
     Malformed(#[from] serde_json::Error),
     /// It has no payload that this version knows: retrying cannot help.
     #[error(
-        "the job has no event, file, image, refused time, span to backfill, history to fill, day to count, question, reply, run or wake"
+        "the job has no event, file, image, refused time, span to backfill, history to fill, day to count, question, reply, night, run or wake"
     )]
     NoPayload,
     /// Written by a newer version: a newer worker will understand it.
@@ -197,6 +201,7 @@ impl<'a> Job<'a> {
             stats,
             question,
             reply,
+            night,
             wake,
         } = serde_json::from_str(body)?;
         if v > VERSION {
@@ -207,7 +212,7 @@ impl<'a> Job<'a> {
         let payload = payload.or(backfill.map(Payload::Backfill)).or(fill.map(Payload::Fill));
         let payload = payload.or(stats.map(Payload::Stats));
         let payload = payload.or(question.map(Payload::Question)).or(reply.map(Payload::Reply));
-        let payload = payload.or(wake.map(Payload::Wake));
+        let payload = payload.or(night.map(Payload::Night)).or(wake.map(Payload::Wake));
         let is_payload = |raw: &&RawValue| raw.get().starts_with('{');
         let payload = payload.or(run.filter(is_payload).map(Payload::Run));
         // A malformed id must not fail the event.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(feature = "aws")]
 use super::aws::AwsArgs;
@@ -212,6 +213,16 @@ impl Backend {
     /// Whether each row that is written costs money.
     pub fn is_paid(&self) -> bool {
         self.kind == BackendKind::Aws
+    }
+
+    /// After this time, every writer knows a fact that was written: what is erased, has expired, or is out.
+    pub fn writers_know_after(&self) -> Duration {
+        #[cfg(feature = "aws")]
+        if self.kind == BackendKind::Aws {
+            // Twice the interval at which writers read the facts again.
+            return 2 * aws::ERASURE_REFRESH;
+        }
+        Duration::ZERO
     }
 
     /// Whether users can change rows without this program, with SQL.

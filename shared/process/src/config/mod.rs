@@ -4,6 +4,7 @@ mod arguments;
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
+pub mod copy;
 mod instance;
 pub mod lambda;
 mod log;

@@ -5,7 +5,7 @@ use jiff::civil::Time;
 /// The beginning of the night.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NightlyArgs {
-    /// When retention removes what has expired, each day, in the zone of --tz
+    /// When the night's work begins, each day, in the zone of --tz: comparing with Slack, and removing what has expired
     #[arg(long, env = "ANNALIST_NIGHTLY_AT", value_name = "HH:MM", default_value = "03:00", value_parser = time)]
     pub nightly_at: Time,
 }

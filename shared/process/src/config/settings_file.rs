@@ -23,13 +23,15 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-pub(super) const NAMES: [&str; 70] = [
+pub(super) const NAMES: [&str; 72] = [
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
     "ANNALIST_BUCKET",
     "ANNALIST_CLAIMS_TABLE",
     "ANNALIST_CLAIM_TTL_S",
     "ANNALIST_CONTEXT_BYTES",
+    "ANNALIST_COPY_KEEP",
+    "ANNALIST_COPY_TO",
     DATA,
     "ANNALIST_EXISTENCE_CHECK",
     "ANNALIST_EXISTENCE_TABLE",

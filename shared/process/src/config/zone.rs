@@ -10,6 +10,20 @@ pub struct ZoneArgs {
     pub tz: Option<NamedZone>,
 }
 
+impl ZoneArgs {
+    /// The zone, or otherwise that of the system.
+    #[must_use]
+    pub fn time_zone(&self) -> TimeZone {
+        self.tz.as_ref().map_or_else(system_zone, |tz| tz.zone.clone())
+    }
+}
+
+/// The zone from `TZ`, or otherwise of the machine; UTC if neither is set.
+#[must_use]
+pub fn system_zone() -> TimeZone {
+    TimeZone::try_system().ok().filter(|zone| !zone.is_unknown()).unwrap_or(TimeZone::UTC)
+}
+
 /// A time zone with its name.
 #[derive(Debug, Clone)]
 pub struct NamedZone {

@@ -46,6 +46,8 @@ pub enum HoleReason {
     BeforeJoining,
     /// The app was not in the channel yet, and Slack's plan no longer shows the messages.
     PlanLimit,
+    /// The channel has opted out.
+    OptedOut,
 }
 
 impl HoleReason {
@@ -56,6 +58,7 @@ impl HoleReason {
             Self::Gap(reason) => reason.as_str(),
             Self::BeforeJoining => "before_joining",
             Self::PlanLimit => "plan_limit",
+            Self::OptedOut => "opted_out",
         }
     }
 }
@@ -70,6 +73,22 @@ pub struct Hole {
     pub reason: HoleReason,
     /// Its state. It is never filled: a filled gap is not a hole.
     pub state: GapState,
+}
+
+/// The holes without those before the time from which on messages are kept, and with the times in which the channel is
+/// out.
+pub fn kept_holes(holes: Vec<Hole>, kept_from: Option<&Ts>, out: Vec<(Ts, Option<Ts>)>) -> Vec<Hole> {
+    let out = out.into_iter().map(|(from, to)| {
+        let state = if to.is_none() { GapState::Open } else { GapState::Lost };
+        Hole { from, to, reason: HoleReason::OptedOut, state }
+    });
+    let mut kept: Vec<Hole> = holes.into_iter().chain(out).collect();
+    if let Some(kept_from) = kept_from {
+        kept.retain(|hole| hole.to.as_ref().is_none_or(|to| to > kept_from));
+        kept.iter_mut().filter(|hole| hole.from < *kept_from).for_each(|hole| hole.from = kept_from.clone());
+    }
+    kept.sort_by(|one, other| (&one.from, &one.to).cmp(&(&other.from, &other.to)));
+    kept
 }
 
 /// The facts in the archive about a channel's history.
@@ -201,7 +220,10 @@ impl KnownChannel<'_> {
             };
             let reason = match reason {
                 HoleReason::BeforeJoining if is_lost => HoleReason::PlanLimit,
-                HoleReason::BeforeJoining | HoleReason::PlanLimit | HoleReason::Gap(_) => reason,
+                HoleReason::BeforeJoining
+                | HoleReason::PlanLimit
+                | HoleReason::OptedOut
+                | HoleReason::Gap(_) => reason,
             };
             let end = end.filter(|_| part.to == hole.to).cloned();
             let to = (part.to != FOREVER).then(|| end.unwrap_or_else(|| part.to_ts()));

@@ -5,6 +5,7 @@
 //! * [`exported`] reads a day of an export, which may contain logs of edits and deletions.
 //! * [`compare`] compares a list of Slack's with the archive.
 //! * [`job`] has the historian's jobs; [`unread`] says what they read, and [`progress`] how far they are.
+//! * [`proof`] says which interval of a channel was compared with Slack, every night.
 //!
 //! History is Slack's own answer about a channel, so its messages need no existence check. Its content has
 //! clock 0, like a `previous_message`, so an event about the same version wins. Its reactions are added at
@@ -18,6 +19,7 @@ pub mod job;
 mod links;
 mod normal;
 pub mod progress;
+pub mod proof;
 #[cfg(test)]
 mod tests;
 pub mod unread;

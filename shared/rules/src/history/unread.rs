@@ -14,7 +14,7 @@ pub struct KnownHistory<'a> {
     pub joined: Option<Ts>,
     /// What was read of it.
     pub spans: &'a [FilledSpan],
-    /// The oldest time that Slack's plan still shows, in microseconds; 0 if that is not known.
+    /// The oldest time that Slack's plan still shows and that has not expired, in microseconds; 0 if that is not known.
     pub shown_from: i64,
 }
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::time::Duration;
 
 use ports::archive::Update;
 use ports::queue::waiting::WaitCause;
@@ -13,22 +12,9 @@ use serde_json::value::RawValue;
 use slack::envelope::{self, text_or_none};
 use slack_api::{ApiError, ApiReply, WebApi};
 
+use crate::admission::SOON;
 use crate::admission::entities::{ChannelReach, Entity};
-
-/// Slack's answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::admission) enum ExistenceAnswer {
-    /// The entity exists. For a channel, with its visibility.
-    Found { reach: Option<ChannelReach> },
-    /// The entity does not exist, with this error code.
-    Missing(String),
-    /// Slack demands a pause.
-    Paused(Duration, String),
-    /// Something that a person has to change: the token, or a scope.
-    Blocked(WaitCause, String),
-    /// Slack fails.
-    Failed(String),
-}
+use crate::admission::evaluate::Fact;
 
 /// The answer contains another entity.
 const ANOTHER: &str = "answered with another id";
@@ -48,21 +34,22 @@ pub(in crate::admission) struct ShownFacts {
     pub(in crate::admission) visibility: Option<VisibilityEvidence>,
 }
 
-/// Asks Slack about an entity.
-pub(in crate::admission) async fn ask(api: &WebApi, entity: &Entity) -> (ExistenceAnswer, ShownFacts) {
+/// Asks Slack about an entity. The answer is never [`Fact::Undetermined`].
+pub(in crate::admission) async fn ask(api: &WebApi, entity: &Entity) -> (Fact, ShownFacts) {
     let parameters: &[(&str, &str)] = if matches!(entity, Entity::Team(_)) { &[] } else { &[entity.field()] };
     match api.call_without_pauses(entity.team(), entity.method(), parameters).await {
         Ok(reply) => {
             let answer = read(&reply, entity);
             let shown = match &answer {
-                ExistenceAnswer::Found { reach } => ShownFacts {
+                Fact::Found { reach } => ShownFacts {
                     bot_row: bot_row(&reply, entity),
                     visibility: reach.and_then(|reach| visibility(&reply, entity, reach)),
                 },
-                ExistenceAnswer::Missing(_)
-                | ExistenceAnswer::Paused(..)
-                | ExistenceAnswer::Blocked(..)
-                | ExistenceAnswer::Failed(_) => ShownFacts::default(),
+                Fact::Missing(_)
+                | Fact::Later { .. }
+                | Fact::Blocked { .. }
+                | Fact::Failed { .. }
+                | Fact::Undetermined(_) => ShownFacts::default(),
             };
             (answer, shown)
         }
@@ -91,63 +78,71 @@ struct ObjectId<'a> {
 }
 
 /// The ID of a Slack object.
-pub(super) fn id_of(object: &RawValue) -> Option<Cow<'_, str>> {
+fn id_of(object: &RawValue) -> Option<Cow<'_, str>> {
     envelope::object_or_default::<ObjectId<'_>>(object).id
 }
 
-fn read(reply: &ApiReply, entity: &Entity) -> ExistenceAnswer {
+fn read(reply: &ApiReply, entity: &Entity) -> Fact {
     let body: HashMap<Cow<'_, str>, &RawValue> = match reply.read() {
         Ok(body) => body,
-        Err(error) => return ExistenceAnswer::Failed(error.to_string()),
+        Err(error) => return failed(error.to_string()),
     };
     let (name, id) = entity.field();
     let object = body.get(name).copied();
     match object.and_then(id_of) {
         Some(answered_id) if answered_id == id => {
             let channel = object.filter(|_| matches!(entity, Entity::Channel(..)));
-            ExistenceAnswer::Found { reach: channel.map(ChannelReach::from_channel) }
+            Fact::Found { reach: channel.map(ChannelReach::from_channel) }
         }
-        Some(_) => ExistenceAnswer::Missing(ANOTHER.to_owned()),
+        Some(_) => Fact::Missing(ANOTHER.to_owned()),
         None => {
             let nothing = ApiError::Garbled { method: entity.method(), why: "it contains no object" };
-            ExistenceAnswer::Failed(nothing.to_string())
+            failed(nothing.to_string())
         }
     }
 }
 
-fn refused(error: &ApiError) -> ExistenceAnswer {
+fn failed(why: String) -> Fact {
+    Fact::Failed { after: SOON, why }
+}
+
+/// Something that a person has to change: the token, or a scope.
+fn blocked(cause: WaitCause, why: String) -> Fact {
+    Fact::Blocked { cause, why }
+}
+
+fn refused(error: &ApiError) -> Fact {
     match error {
-        ApiError::NoToken(team) => ExistenceAnswer::Blocked(
+        ApiError::NoToken(team) => blocked(
             WaitCause::NoToken,
             format!(
                 "there is no token for {team}: add it to SLACK_BOT_TOKENS_FILE; if it is not yours, change the signing secret"
             ),
         ),
-        ApiError::RateLimited { retry_after, .. } => ExistenceAnswer::Paused(*retry_after, error.to_string()),
+        ApiError::RateLimited { retry_after, .. } => {
+            Fact::Later { after: *retry_after, why: error.to_string() }
+        }
         ApiError::Refused { error: code, needed, .. } => match code.as_str() {
             "user_not_found" | "channel_not_found" | "team_not_found" | "bot_not_found" => {
-                ExistenceAnswer::Missing(code.clone())
+                Fact::Missing(code.clone())
             }
             // A user that the app must not see exists all the same.
-            "user_not_visible" => ExistenceAnswer::Found { reach: None },
-            MISSING_SCOPE if needs_only_private(needed.as_deref()) => {
-                ExistenceAnswer::Missing(NO_GROUPS.to_owned())
-            }
-            MISSING_SCOPE => ExistenceAnswer::Blocked(
+            "user_not_visible" => Fact::Found { reach: None },
+            MISSING_SCOPE if needs_only_private(needed.as_deref()) => Fact::Missing(NO_GROUPS.to_owned()),
+            MISSING_SCOPE => blocked(
                 WaitCause::Scope,
                 format!(
                     "{error}: add it at api.slack.com/apps > your app > OAuth & Permissions, and install the app again"
                 ),
             ),
-            _ if error.is_token_error() => ExistenceAnswer::Blocked(
-                WaitCause::Token,
-                format!("{error}: install the app again, and replace the token"),
-            ),
-            _ => ExistenceAnswer::Failed(error.to_string()),
+            _ if error.is_token_error() => {
+                blocked(WaitCause::Token, format!("{error}: install the app again, and replace the token"))
+            }
+            _ => failed(error.to_string()),
         },
         // It is a configuration error, and no sign of a forgery.
-        ApiError::WrongToken { .. } => ExistenceAnswer::Blocked(WaitCause::Token, error.to_string()),
-        ApiError::Unreachable { .. } | ApiError::Garbled { .. } => ExistenceAnswer::Failed(error.to_string()),
+        ApiError::WrongToken { .. } => blocked(WaitCause::Token, error.to_string()),
+        ApiError::Unreachable { .. } | ApiError::Garbled { .. } => failed(error.to_string()),
     }
 }
 
@@ -173,10 +168,10 @@ mod tests {
                 needed: needed.map(str::to_owned),
             })
         };
-        assert_eq!(refused(Some("groups:read")), ExistenceAnswer::Missing(NO_GROUPS.into()));
+        assert_eq!(refused(Some("groups:read")), Fact::Missing(NO_GROUPS.into()));
         for needed in [None, Some("channels:read"), Some("channels:read,groups:read,mpim:read,im:read")] {
             assert!(
-                matches!(refused(needed), ExistenceAnswer::Blocked(WaitCause::Scope, why) if why.contains("OAuth")),
+                matches!(refused(needed), Fact::Blocked { cause: WaitCause::Scope, why } if why.contains("OAuth")),
                 "{needed:?}"
             );
         }

@@ -17,7 +17,6 @@ use ports::queue::waiting::WaitCause;
 use slack::ids::TeamId;
 use slack_api::Method;
 
-use super::ask::ExistenceAnswer;
 use crate::admission::cache::Demand;
 use crate::admission::entities::Entity;
 use crate::admission::evaluate::Fact;
@@ -147,15 +146,15 @@ struct FailingTable {
 
 impl FailingTable {
     /// Records the answer to a question.
-    fn note(&mut self, entity: &Entity, answer: &ExistenceAnswer, now: TimestampMs) -> Vec<BreakerChange> {
+    fn note(&mut self, entity: &Entity, answer: &Fact, now: TimestampMs) -> Vec<BreakerChange> {
         let [of_team, of_method] = Breaker::for_entity(entity);
         match answer {
-            ExistenceAnswer::Found { .. } | ExistenceAnswer::Missing(_) => {
+            Fact::Found { .. } | Fact::Missing(_) => {
                 self.forget(entity);
                 self.close(of_team).into_iter().chain(self.close(of_method)).collect()
             }
             // A pause is an answer, but neither a failure nor the end of one.
-            ExistenceAnswer::Paused(pause, _) => {
+            Fact::Later { after: pause, .. } => {
                 for breaker in [of_team, of_method] {
                     if let Some(failing) = self.breakers.get_mut(&breaker) {
                         failing.until = now.plus(failing.remaining(now).max(*pause));
@@ -166,15 +165,15 @@ impl FailingTable {
                 Vec::new()
             }
             // No call is needed to know it.
-            ExistenceAnswer::Blocked(WaitCause::NoToken, _) => Vec::new(),
-            ExistenceAnswer::Blocked(cause @ WaitCause::Scope, why) => {
+            Fact::Blocked { cause: WaitCause::NoToken, .. } | Fact::Undetermined(_) => Vec::new(),
+            Fact::Blocked { cause: cause @ WaitCause::Scope, why } => {
                 let closed = self.close(of_team).into_iter();
                 closed.chain(self.fail((of_method, *cause), entity, 1, why, now)).collect()
             }
-            ExistenceAnswer::Blocked(cause, why) => {
+            Fact::Blocked { cause, why } => {
                 self.fail((of_team, *cause), entity, 1, why, now).into_iter().collect()
             }
-            ExistenceAnswer::Failed(why) => {
+            Fact::Failed { why, .. } => {
                 self.fail_alone(entity, why, now);
                 self.fail((of_method, WaitCause::Slack), entity, FAILURES, why, now).into_iter().collect()
             }
@@ -300,7 +299,7 @@ impl Failures {
     }
 
     /// Records the answer to a question.
-    pub(in crate::admission) fn note(&self, entity: &Entity, answer: &ExistenceAnswer) {
+    pub(in crate::admission) fn note(&self, entity: &Entity, answer: &Fact) {
         let mut table = self.table();
         let changes = table.note(entity, answer, self.clock.now());
         let open = table.breakers.values().filter(|failing| failing.since.is_some()).count();
@@ -422,7 +421,7 @@ mod tests {
         assert_eq!(breaker.gate(at(10_000)), None);
         // A pause that Slack demanded.
         let team = Entity::Team(breaker.breaker.team.clone());
-        let pause = ExistenceAnswer::Paused(Duration::from_secs(17), "pause".into());
+        let pause = Fact::Later { after: Duration::from_secs(17), why: "pause".into() };
         breaker.table.note(&team, &pause, at(hours));
         assert_eq!(breaker.gate(at(10_000)), None);
         breaker.table.note(&team, &pause, at(10_000));
@@ -434,9 +433,9 @@ mod tests {
         let mut table = FailingTable::default();
         let team = TeamId::parse("T1").unwrap();
         let user = |number: usize| Entity::User(team.clone(), UserId::parse(&format!("U{number}")).unwrap());
-        let found = ExistenceAnswer::Found { reach: None };
+        let found = Fact::Found { reach: None };
         for number in 1..=FAILURES {
-            table.note(&user(number), &ExistenceAnswer::Failed("down".into()), at(0));
+            table.note(&user(number), &Fact::Failed { after: Duration::ZERO, why: "down".into() }, at(0));
             table.note(&Entity::Team(team.clone()), &found, at(0));
         }
         assert_eq!(table.open_breakers(&user(9)).len(), 1);

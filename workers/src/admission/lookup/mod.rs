@@ -29,7 +29,7 @@ use crate::admission::marks::note_visibility_if_kept;
 use crate::failure::JobFailure;
 use crate::quarantine::turns::is_tried_aside;
 
-use ask::{ExistenceAnswer, NO_GROUPS, ShownFacts};
+use ask::{NO_GROUPS, ShownFacts};
 
 pub(super) use failing::Failures;
 use failing::Gate;
@@ -126,24 +126,18 @@ impl ExistenceCheck {
             tracing::warn!(%entity, %error, "the name of a bot could not be stored");
         }
         match &answer {
-            ExistenceAnswer::Found { reach } => self.0.known.found(entity.clone(), *reach),
-            ExistenceAnswer::Missing(code) => {
+            Fact::Found { reach } => self.0.known.found(entity.clone(), *reach),
+            Fact::Missing(code) => {
                 self.0.known.missing(entity.clone(), code);
                 self.0.floods.note_missing(entity, code);
             }
-            ExistenceAnswer::Paused(..) | ExistenceAnswer::Blocked(..) | ExistenceAnswer::Failed(_) => {}
+            Fact::Later { .. } | Fact::Blocked { .. } | Fact::Failed { .. } | Fact::Undetermined(_) => {}
         }
         self.0.failures.note(entity, &answer);
-        match answer {
-            ExistenceAnswer::Found { reach } => Fact::Found { reach },
-            ExistenceAnswer::Missing(code) => Fact::Missing(code),
-            ExistenceAnswer::Paused(after, why) => Fact::Later { after, why },
-            ExistenceAnswer::Blocked(cause, why) => Fact::Blocked { cause, why },
-            ExistenceAnswer::Failed(why) => {
-                let failing = self.0.failures.entity_failure(entity);
-                failing.unwrap_or(Fact::Failed { after: SOON, why })
-            }
+        if matches!(answer, Fact::Failed { .. }) {
+            return self.0.failures.entity_failure(entity).unwrap_or(answer);
         }
+        answer
     }
 
     /// Waits for a permit, which limits concurrent questions. If Slack has stopped answering meanwhile,

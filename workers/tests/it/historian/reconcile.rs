@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ports::archive::ErasureFacts;
 use rules::message::stored_version;
 use testkit::corpus::event::{changed, deleted, edited, posted, reaction_added, subtyped};
 use testkit::deliveries::delivery;
@@ -13,7 +14,7 @@ use super::*;
 
 /// A comparison of messages from `from` to `END`, when the read begins: newer messages are not compared.
 fn comparison(from: i64, marks_deleted: bool) -> Comparison {
-    Comparison::new(span(from, END).span, marks_deleted)
+    Comparison::new(span(from, END).span, marks_deleted, ErasureFacts::default())
 }
 
 /// Missing, changed, extra, filled, reactions removed.

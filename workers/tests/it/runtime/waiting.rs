@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ports::archive::{Archive, ArchiveExt, ItemKey, key};
+use ports::archive::{Archive, ArchiveExt, ItemKey, Update, key};
 use ports::queue::job::encode_event;
 use ports::queue::waiting::WaitCause;
 use ports::queue::{DedupId, GroupId, Outgoing, Queue};
 use rules::waiting::WaitState;
+use serde_json::json;
 use slack::ids::TeamId;
 
 use workers::quarantine::{self, QuarantineFilter};
@@ -280,6 +281,16 @@ async fn a_row_or_a_wake_that_cannot_be_read_stops_nothing() {
     let mut broken = Update::new(ItemKey::new(key::waiting(QueueName::Events, &team()), "0000000000001-x"));
     broken.set.insert("cause".into(), "of a newer version".into());
     fixture.memory.write(&broken).await.unwrap();
+    // A queue of a newer version, and a state that is none.
+    for (queue, team) in [(json!("later"), json!("T1")), (json!(["events"]), json!(null))] {
+        let mut state = Update::new(ItemKey::new(key::waiting_states(), format!("{queue}#T9")));
+        state.set.extend([
+            ("queue".to_owned(), queue),
+            ("team_id".to_owned(), team),
+            ("version".to_owned(), json!("1")),
+        ]);
+        fixture.memory.write(&state).await.unwrap();
+    }
     for body in ["{\"v\":1,\"wake\":7}", "{\"v\":1,\"wake\":{\"team\":\"T9\",\"number\":3}}"] {
         let message = Outgoing {
             queue: QueueName::Events,

@@ -225,7 +225,27 @@ impl ErasureFacts {
     /// The time before which messages of a channel have expired.
     pub fn expired_before(&self, team: &TeamId, channel: &ChannelId) -> Option<Ts> {
         let micros = self.teams.get(team.as_str())?.expired_until(channel.as_str())?;
-        Ts::parse(&format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)).ok()
+        ts_of(micros)
+    }
+
+    /// Whether a channel is out at this time: nothing in it is to be stored.
+    pub fn channel_is_out(&self, team: &TeamId, channel: &ChannelId, at: &Ts) -> bool {
+        self.teams.get(team.as_str()).is_some_and(|facts| facts.is_out(channel.as_str(), at.as_str()))
+    }
+
+    /// The times in which a channel is out: from when, and until when unless that continues.
+    pub fn channel_out_times(&self, team: &TeamId, channel: &ChannelId) -> Vec<(Ts, Option<Ts>)> {
+        let times = self.teams.get(team.as_str()).and_then(|facts| facts.opted_out.get(channel.as_str()));
+        let mut out: Vec<(Ts, Option<Ts>)> = Vec::new();
+        for (micros, is_out) in times.into_iter().flatten() {
+            let Some(at) = ts_of(*micros) else { continue };
+            match (out.last_mut().filter(|last| last.1.is_none()), is_out) {
+                (Some(open), false) => open.1 = Some(at),
+                (None, true) => out.push((at, None)),
+                (Some(_), true) | (None, false) => {}
+            }
+        }
+        out
     }
 
     /// Whether the channel of a row had opted out at the time of its message.
@@ -264,6 +284,10 @@ impl TeamFacts {
         let Ok(ts) = Ts::parse(ts) else { return false };
         times.range(..=ts.micros()).next_back().is_some_and(|(_, is_out)| *is_out)
     }
+}
+
+fn ts_of(micros: i64) -> Option<Ts> {
+    Ts::parse(&format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)).ok()
 }
 
 /// What is stored of a withheld message: its place, which replies and readers need, and nothing else.

@@ -73,6 +73,10 @@ rows_table! {
         "The identity of this archive: its `id`, and its `epoch`, which changes with each restore.",
         "the backend", KEPT.only_on("in a data folder"),
         "meta#archive" () / "identity" ();
+    ARCHIVE_COPY = archive_copy:
+        "How the last copy of this archive went: where to, when, and why none was made since.",
+        "the command line", KEPT.only_on("in a data folder"),
+        "meta#archive" () / "copy" ();
 
     MESSAGE = message in messages: "A message.", "message-writer, historian, import",
         KEPT.erased_with(Message).followed(),
@@ -182,6 +186,10 @@ rows_table! {
         "A record that a channel's history before `from` could not be read.", "historian", KEPT,
         "unreadable#{team}" (team: &TeamId)
         / "{channel}#{from}" (channel: &ChannelId, from: &Ts) where from = from.padded();
+    VERIFIED = verified in verified_rows:
+        "The interval of a channel that was compared with Slack, and what the last night found in it; or, as `night`, the last night that is done.",
+        "keeper, `annalist reconcile --nightly`", KEPT,
+        "verified#{team}" (team: &TeamId) / "{scope}" (scope: &str);
     BACKFILL_RUN = backfill_run: "The last backfill of a workspace.", "historian", KEPT,
         "meta#{team}#backfill" (team: &TeamId) / "run" ();
 

@@ -1,0 +1,45 @@
+//! The page of figures: the week in a sentence, and links to what it counts and to other weeks.
+
+use serde_json::json;
+
+use crate::fixture::{ViewerFixture, link_with_rel};
+
+#[tokio::test]
+async fn a_week_is_told_in_a_sentence_and_leads_to_its_channels_people_and_neighbours() {
+    let fixture = ViewerFixture::open();
+    for (id, name) in [("C1", "general"), ("C2", "plans")] {
+        fixture.channel(id, name).await;
+    }
+    fixture.person("U1", "Ana").await;
+    fixture.person("U2", "<b>Bo</b>").await;
+    // Four messages from Monday, 2 November; six from Tuesday, 10 November, of which four on a Thursday.
+    let message = async |channel: &str, ts: i64, user: &str| {
+        fixture.message(channel, json!({ "ts": format!("{ts}.000000"), "text": "text", "user": user })).await;
+    };
+    for n in 0..4 {
+        message("C1", 1_793_620_800 + n, "U1").await;
+        message("C2", 1_794_484_800 + n, "U2").await;
+    }
+    message("C1", 1_794_312_000, "U1").await;
+    message("C1", 1_794_312_001, "U1").await;
+    fixture.index_messages().await;
+    let page = fixture.page("/stats").await;
+    for part in [
+        "9–15 November 2026 (week 46)",
+        "6 messages of 2 people in 2 channels, 50 % more than before; the busiest day was Thursday.",
+        "<a href=\"/c/T1/C2\">#plans</a>",
+        "<a href=\"/u/T1/U2\">&lt;b&gt;Bo&lt;/b&gt;</a>",
+        "value=\"2026-W46\"",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert_eq!(link_with_rel(&page, "next").as_deref(), Some("/stats?week=2026-W47"));
+    let before = fixture.page(&link_with_rel(&page, "prev").unwrap()).await;
+    assert!(before.contains("4 messages of 1 person in 1 channel; the busiest day was Monday."), "{before}");
+    assert_eq!(link_with_rel(&before, "prev"), None, "the archive begins there");
+    let current = fixture.page("/stats?week=2026-W47").await;
+    assert!(
+        current.contains("No person posted a message in this period.")
+            && link_with_rel(&current, "next").is_none()
+    );
+}
