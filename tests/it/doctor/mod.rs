@@ -51,6 +51,7 @@ async fn a_healthy_installation_passes_every_check() {
             "disk",
             "permissions",
             "database",
+            "store",
             "responder",
         ]
     );

@@ -72,9 +72,8 @@ async fn gather_from(backend: &Backend) -> ArchiveFacts {
     } else {
         None
     };
-    let unnamed = unnamed::find(&*archive, &*files, later.as_ref().unwrap_or(&status).as_ref().ok());
     ArchiveFacts {
-        unnamed: within(TIMEOUT, unnamed).await,
+        unnamed: within(TIMEOUT, unnamed::find(&*archive, &*files)).await,
         ports,
         newest: within(TIMEOUT, newest_message(Arc::clone(&archive))).await,
         status,

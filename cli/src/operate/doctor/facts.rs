@@ -178,8 +178,8 @@ pub(super) struct ArchiveFacts {
     /// Whether another process has the folder open; `None` if this is unknown.
     pub(super) in_use: Option<bool>,
     pub(super) gaps: Result<Gaps, String>,
-    /// The files that no row names; `None` if they were not compared.
-    pub(super) unnamed: Result<Option<UnnamedFiles>, String>,
+    /// The files that no row names.
+    pub(super) unnamed: Result<UnnamedFiles, String>,
     /// `None` if there is no database file.
     pub(super) integrity: Option<Result<Integrity, String>>,
 }

@@ -560,7 +560,7 @@ mod tests {
                 later,
                 in_use,
                 gaps: Ok(Gaps::default()),
-                unnamed: Ok(None),
+                unnamed: Err(String::new()),
                 integrity: None,
             };
             backlog(&archive_facts, "--data d").remove(0)

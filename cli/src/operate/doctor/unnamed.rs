@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use ports::archive::Archive;
 use ports::files::{FileKey, Files};
-use ports::queue::QueueName;
 use workers::eraser::unnamed;
 
 use super::check::DoctorCheck;
-use crate::operate::status::Status;
 use crate::plain::counted;
 use crate::read::human_size;
 
@@ -33,20 +31,8 @@ pub(super) struct UnnamedFiles {
     is_partial: bool,
 }
 
-/// Compares the files with the rows, for a limited time. `None` while files are fetched, because their bytes are
-/// stored before the rows that name them.
-pub(super) async fn find(
-    archive: &dyn Archive,
-    files: &dyn Files,
-    status: Option<&Status>,
-) -> anyhow::Result<Option<UnnamedFiles>> {
-    let is_fetched = |status: &Status| {
-        let label = QueueName::Files.spec().label;
-        status.queues.iter().all(|queue| queue.name != label || queue.waiting + queue.in_flight == 0)
-    };
-    if !status.is_some_and(is_fetched) {
-        return Ok(None);
-    }
+/// Compares the files with the rows, for a limited time.
+pub(super) async fn find(archive: &dyn Archive, files: &dyn Files) -> anyhow::Result<UnnamedFiles> {
     let begun = Instant::now();
     let (mut unnamed_files, mut after) = (UnnamedFiles::default(), None);
     loop {
@@ -62,18 +48,15 @@ pub(super) async fn find(
         let found = page.into_iter().filter(|file| found.contains(&file.key));
         unnamed_files.found.extend(found.map(|file| (file.key, file.size_bytes)));
     }
-    // A row may have come meanwhile.
+    // Bytes are stored before their row, which may have come meanwhile.
     let still = unnamed(archive, unnamed_files.found.keys().cloned()).await?;
     unnamed_files.found.retain(|key, _| still.contains(key));
-    Ok(Some(unnamed_files))
+    Ok(unnamed_files)
 }
 
-pub(super) fn check(found: &Result<Option<UnnamedFiles>, String>, on_aws: bool) -> DoctorCheck {
+pub(super) fn check(found: &Result<UnnamedFiles, String>, on_aws: bool) -> DoctorCheck {
     let unnamed_files = match found {
-        Ok(Some(unnamed_files)) => unnamed_files,
-        Ok(None) => {
-            return DoctorCheck::skipped(STORE, "files are being fetched, or the queue did not answer");
-        }
+        Ok(unnamed_files) => unnamed_files,
         Err(why) => return DoctorCheck::skipped(STORE, why.as_str()),
     };
     let UnnamedFiles { found, compared, is_partial } = unnamed_files;
@@ -91,7 +74,7 @@ pub(super) fn check(found: &Result<Option<UnnamedFiles>, String>, on_aws: bool) 
         keys.join(", ")
     );
     let next = if on_aws {
-        "a restored table may be older than the bucket: delete these keys with all their versions from it, unless a backup needs them"
+        "a restored table may be older than the bucket: delete these keys with all their versions from it, unless a job or a backup needs them"
     } else {
         "a restore or a copied folder left them: a backup leaves them out, and any `annalist erase` in their workspace removes them"
     };
@@ -101,16 +84,13 @@ pub(super) fn check(found: &Result<Option<UnnamedFiles>, String>, on_aws: bool) 
 #[cfg(test)]
 mod tests {
     use ports::archive::ArchiveExt;
-    use ports::clock::SystemClock;
     use rules::file::row::{self, StoredBytes};
     use slack::ids::{ChannelId, FileId, TeamId, Ts};
     use testkit::memory::archive::MemoryArchive;
     use testkit::memory::files::MemoryFiles;
-    use testkit::memory::queue::MemoryQueue;
 
     use super::super::check::{CheckState, assert_check};
     use super::*;
-    use crate::operate::status;
 
     fn team() -> TeamId {
         TeamId::parse("T1").unwrap()
@@ -136,18 +116,16 @@ mod tests {
                 archive.write(&row::stored(&team(), &file, &held)).await.unwrap();
             }
         }
-        let status = status::read(&MemoryQueue::new(SystemClock::shared()), &archive).await.unwrap();
-        let found = find(&archive, &files, Some(&status)).await.unwrap().unwrap();
+        let found = find(&archive, &files).await.unwrap();
         let expected = [7, 1_007, 2_007].map(|number| (key(number), 10));
         assert_eq!(found, UnnamedFiles { found: expected.into(), compared: 2_500, is_partial: false });
-        assert_eq!(find(&archive, &files, None).await.unwrap(), None, "the queues are unknown");
     }
 
     #[test]
     fn a_finding_names_some_keys_and_the_state_says_what_was_compared() {
         let of = |numbers: std::ops::Range<usize>, is_partial| {
             let found = numbers.map(|number| (key(number), 1_500_000)).collect();
-            Ok(Some(UnnamedFiles { found, compared: 5_000, is_partial }))
+            Ok(UnnamedFiles { found, compared: 5_000, is_partial })
         };
         assert_check(
             &check(&of(0..0, false), false),
@@ -161,7 +139,6 @@ mod tests {
         let two = check(&of(0..2, false), true);
         assert_check(&two, CheckState::Finding, "delete these keys");
         assert!(two.says.ends_with("F00001"), "{}", two.says);
-        assert_check(&check(&Ok(None), false), CheckState::Skipped, "files are being fetched");
         assert_check(&check(&Err("no answer".into()), false), CheckState::Skipped, "no answer");
     }
 }
