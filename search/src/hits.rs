@@ -148,7 +148,7 @@ pub async fn estimate(
     max: usize,
 ) -> Result<u64, SearchError> {
     let SearchRequest { query, teams, zone, with_deleted, hidden, .. } = request;
-    let names = NameSource { names: &index.names, archive, teams: &teams, hidden: &hidden };
+    let names = NameSource { index, archive, teams: &teams, hidden: &hidden };
     let query = names.resolved(query, &zone, with_deleted).await?;
     Ok(index.count_matches(&IndexQuery::new(&query, &teams, hidden), max).await?)
 }
