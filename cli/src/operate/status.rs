@@ -215,7 +215,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         history: history::progress(archive).await?.iter().map(|line| HistoryLine::new(line, now)).collect(),
         waiting: waiting_status::lines(&waiting, now),
         directory: directory(archive).await?,
-        copy: copy::state::read(archive).await?,
+        copy: copy::state::read(archive, now).await?,
     })
 }
 

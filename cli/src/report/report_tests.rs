@@ -152,7 +152,10 @@ async fn invalid_arguments_are_errors_and_an_empty_period_is_a_report() {
     assert!(empty.contains("ends before it begins"), "{empty}");
     let ahead = ReportArgs { week: Some(Period::week("2031-W01").unwrap()), ..args() };
     let ahead = printed(&fixture, &ahead).await.unwrap();
-    assert!(ahead.contains("not over yet") && ahead.contains("There are no messages in this period."), "{ahead}");
+    assert!(
+        ahead.contains("not over yet") && ahead.contains("There are no messages in this period."),
+        "{ahead}"
+    );
     let before = ReportArgs { week: Some(Period::week("2025-W01").unwrap()), ..args() };
     let before = printed(&fixture, &before).await.unwrap();
     assert!(before.contains("Messages may be missing on 7 days"), "{before}");

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 use reader::figures::wording::{
-    FigureChange, WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text,
-    report_notes, title,
+    FigureChange, WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text, report_notes,
+    title,
 };
 use rules::figures::partners::CountByPerson;
 
