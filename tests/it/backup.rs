@@ -199,7 +199,7 @@ async fn a_refused_backup_or_restore_is_one_line_and_leaves_nothing() {
         (&["backup", "new.tar", "--backend", "aws"], 2, "point-in-time recovery"),
         (&["backup", "--data", data], 2, "<FILE>"),
         (&["restore", cut, "--data", copy], 1, "cut off"),
-        (&["restore", data, "--data", copy], 1, "it is not a file"),
+        (&["restore", data, "--data", copy], 1, "it has no copy"),
         (&["restore", "/nowhere.tar", "--data", copy], 1, "/nowhere.tar"),
         (&["restore", file, "--data", data], 1, "not empty"),
         (&["restore", file, "--backend", "aws"], 2, "point-in-time recovery"),

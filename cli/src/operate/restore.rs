@@ -30,7 +30,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// `annalist restore`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct RestoreArgs {
-    /// The file that `annalist backup` wrote, or the folder of `annalist copy`
+    /// The file that `annalist backup` wrote, or the target of `annalist copy`
     #[arg(value_name = "FILE|TARGET")]
     pub(crate) file: PathBuf,
     /// From a copy: the last one until this time, such as 2026-11-20 (midnight UTC) or 2026-11-20T09:30:00Z

@@ -263,7 +263,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         proof: proofs(archive).await?,
         waiting: waiting_status::lines(&waiting, now),
         directory: directory(archive).await?,
-        copy: copy::state::read(archive).await?,
+        copy: copy::state::read(archive, now).await?,
     })
 }
 

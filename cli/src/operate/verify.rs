@@ -10,7 +10,7 @@ use ports::archive::erasure::{ErasureFacts, ExpiryFact, HoldFact};
 use ports::archive::{Archive, Item, ItemKey, Query, key, query_all, rows};
 use ports::files::Files;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::copy::CopyTarget;
+use process::config::copy::{COPY_TARGET, CopyTarget};
 use reader::find;
 use rules::file::row::ExpectedBytes;
 use rules::{project, version};
@@ -36,8 +36,8 @@ pub(crate) struct VerifyArgs {
     /// Leave the bytes of files out
     #[arg(long)]
     no_files: bool,
-    /// Check the copies in this folder too
-    #[arg(long, value_name = "DIR")]
+    /// Check the copies in this folder or bucket too
+    #[arg(long, value_name = COPY_TARGET)]
     copy: Option<CopyTarget>,
     /// One JSON object per line: each problem, and last the counts
     #[arg(long)]
@@ -64,8 +64,12 @@ pub(crate) async fn run(backend: &Backend, args: &VerifyArgs, out: &mut dyn Writ
     verification.rows(database).await?;
     if let Some(target) = &args.copy {
         let archive_id = &database.archive_id().await?;
-        let check =
-            CopyCheck { store: &*target.store(), archive: &*archive, archive_id, has_files: !args.no_files };
+        let check = CopyCheck {
+            store: &*target.store().await,
+            archive: &*archive,
+            archive_id,
+            has_files: !args.no_files,
+        };
         let checked = check.run(&mut |what, detail| verification.problem("copy", what, detail)).await;
         checked.with_context(|| format!("cannot check the copies in {target}"))?;
     }

@@ -5,12 +5,14 @@
 //! * [`base`]: the list of the blocks of a base, with its own hash.
 //! * [`make`]: writes a base; only then do its blocks belong to it.
 //! * [`clean`]: removes old bases, then the blocks that no base lists.
-//! * [`folder`]: a target in a folder.
+//! * [`folder`], `bucket`: a target in a folder or in a bucket.
 //!
 //! Objects are written once and never replaced: `copy.json`, `block/{2 hex}/{sha256}`, `base/{time}`, `files/{key}`.
 
 pub mod base;
 pub mod block;
+#[cfg(feature = "s3")]
+pub mod bucket;
 pub mod clean;
 pub mod folder;
 pub mod make;

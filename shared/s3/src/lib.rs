@@ -12,7 +12,7 @@ mod versions;
 
 use std::sync::Arc;
 
-use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
+use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_sdk_s3::Client;
 use aws_smithy_http_client::tls;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
@@ -45,6 +45,22 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// A bucket that a user names, with region, credentials and endpoint from AWS's own variables. Sends no request to
+    /// S3 yet.
+    pub async fn connect(name: &str, prefix: &str) -> Self {
+        let sdk = loader().load().await;
+        // A store with an endpoint of its own often has no regions.
+        let region = sdk.region().cloned().unwrap_or(Region::from_static("us-east-1"));
+        let subject = CallSubject {
+            service: "S3",
+            resource: format!("bucket {name}"),
+            setting: "its name",
+            to_create: "create it",
+            region: region.to_string(),
+        };
+        Self::new(&sdk.into_builder().region(region).build(), name, prefix, subject)
+    }
+
     /// Sends no request to S3 yet.
     pub fn new(sdk: &SdkConfig, name: &str, prefix: &str, subject: CallSubject) -> Self {
         Self {

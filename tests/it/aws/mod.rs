@@ -6,6 +6,7 @@ mod claims;
 mod cloudformation;
 mod commands;
 mod convergence;
+mod copies;
 mod counts;
 mod crash;
 mod doctor;

@@ -48,8 +48,7 @@ async fn archive() -> (CliFixture, FileKey) {
 
 fn args(fixture: &CliFixture, to: &Path) -> CopyCommandArgs {
     CopyCommandArgs {
-        to: Some(CopyTarget::Folder(to.to_owned())),
-        copy_keep: "7d".parse().unwrap(),
+        target: CopyNowArgs { to: Some(CopyTarget::Folder(to.to_owned())), copy_keep: "7d".parse().unwrap() },
         list: false,
         json: true,
         backend: fixture.data(),
@@ -156,7 +155,8 @@ async fn a_copy_writes_what_changed_and_restores_the_archive_as_of_one_moment() 
 async fn erased_text_and_files_are_gone_after_a_copy_that_keeps_only_the_newest() {
     let (fixture, key) = archive().await;
     let to = tempfile::tempdir().unwrap();
-    let args = CopyCommandArgs { copy_keep: "0d".parse().unwrap(), ..args(&fixture, to.path()) };
+    let mut args = args(&fixture, to.path());
+    args.target.copy_keep = "0d".parse().unwrap();
     copy(&fixture, &args).await;
     let holds_secret = || {
         let texts = objects(to.path(), "block").into_iter().map(|path| {

@@ -64,7 +64,7 @@ impl Copier {
     }
 
     async fn copy_alone(&self) -> anyhow::Result<MadeCopy> {
-        let store = self.target.store();
+        let store = self.target.store().await;
         let archive = self.database.archive_id().await?;
         claim(&*store, &archive).await?;
         let head = BaseHead { format: FORMAT, archive, annalist: VERSION.to_owned(), schema: SCHEMA };
@@ -150,7 +150,7 @@ impl Copier {
 
 /// When the newest base of a target was made; `None` if it has none.
 pub(super) async fn newest(target: &CopyTarget) -> Result<Option<BaseTime>, CopyError> {
-    let store = target.store();
+    let store = target.store().await;
     store.ready().await?;
     Ok(copies::list_bases(&*store).await?.pop())
 }

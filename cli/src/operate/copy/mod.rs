@@ -17,7 +17,7 @@ use anyhow::{Context, bail};
 use copies::{Base, CopyStore, list_bases, owner};
 use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::copy::{CopyAge, CopyTarget};
+use process::config::copy::{CopyNowArgs, CopyTarget};
 use serde_json::json;
 
 use super::backup::embedded_folder;
@@ -33,12 +33,8 @@ pub(crate) use restore::restore;
 /// `annalist copy`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CopyCommandArgs {
-    /// A folder on another disk
-    #[arg(long, env = "ANNALIST_COPY_TO", value_name = "DIR", required = true)]
-    to: Option<CopyTarget>,
-    /// Remove copies that are older, such as 7d; the newest one stays
-    #[arg(long, env = "ANNALIST_COPY_KEEP", value_name = "AGE", default_value = "7d")]
-    copy_keep: CopyAge,
+    #[command(flatten)]
+    target: CopyNowArgs,
     /// Show the copies, oldest first
     #[arg(long)]
     list: bool,
@@ -53,7 +49,7 @@ impl CopyCommandArgs {
     /// Refuses AWS, and a copy within the data folder.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let data = embedded_folder(&self.backend, "copy")?;
-        Ok(self.to.as_ref().map_or(Ok(()), |target| check_place(target, data))?)
+        Ok(self.target.to.as_ref().map_or(Ok(()), |target| check_place(target, data))?)
     }
 }
 
@@ -65,17 +61,19 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     args.check()?;
     let data = &args.backend.data.data;
-    let Some(target) = args.to.clone() else { bail!("a copy needs a target: --to DIR") };
+    let Some(target) = args.target.to.clone() else {
+        bail!("a copy needs a target: --to DIR or --to s3://BUCKET")
+    };
     let Some(database) = backend.database() else { bail!("the data folder is not open") };
     if args.list {
-        return list(&*target.store(), &target, args.json, out).await;
+        return list(&*target.store().await, &target, args.json, out).await;
     }
     let copier = Copier {
         data: data.to_owned(),
         database: database.clone(),
         archive: backend.archive(),
         clock: SystemClock::shared(),
-        keep: args.copy_keep,
+        keep: args.target.copy_keep,
         target,
     };
     let made = copier.copy().await?;

@@ -34,7 +34,7 @@ pub(crate) async fn restore(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let data = &*backend.data.data;
-    let store = target.store();
+    let store = target.store().await;
     let context = || format!("cannot restore {target}");
     let (at, base) = choose(&*store, until).await.with_context(context)?;
     let staging = StagingFolder::begin(data)?;

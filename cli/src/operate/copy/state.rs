@@ -20,6 +20,9 @@ pub(crate) struct CopyState {
     pub(crate) at: Option<String>,
     /// Why copies have failed since then.
     pub(crate) error: Option<String>,
+    /// Whether the last copy is older than two nights, which is the time in which one may be missed.
+    #[serde(skip)]
+    pub(crate) is_old: bool,
 }
 
 impl CopyState {
@@ -31,12 +34,6 @@ impl CopyState {
             Some(error) => format!("{at}; since then: {}", plain::excerpt(error, 200)),
             None => at,
         }
-    }
-
-    /// Whether the last copy is older than two nights, which is the time in which one may be missed.
-    pub(crate) fn is_old(&self, now: TimestampMs) -> bool {
-        let made = self.at.as_deref().and_then(BaseTime::parse).and_then(|at| at.timestamp());
-        made.is_none_or(|made| now.0 - made.as_millisecond() > TWO_NIGHTS_MS)
     }
 }
 
@@ -64,10 +61,33 @@ pub(super) async fn store(
 }
 
 /// Reads how the last copy went; `None` if none was ever tried.
-pub(crate) async fn read(archive: &dyn Archive) -> Result<Option<CopyState>, ArchiveError> {
+pub(crate) async fn read(archive: &dyn Archive, now: TimestampMs) -> Result<Option<CopyState>, ArchiveError> {
     let row = archive.get(&ItemKey::archive_copy()).await?;
     Ok(row.map(|row| {
         let text = |name: &str| row.text(name).map(str::to_owned);
-        CopyState { to: text("to"), at: text("at"), error: text("error") }
+        let at = text("at");
+        let made = at.as_deref().and_then(BaseTime::parse).and_then(|at| at.timestamp());
+        let is_old = made.is_none_or(|made| now.0 - made.as_millisecond() > TWO_NIGHTS_MS);
+        CopyState { to: text("to"), at, error: text("error"), is_old }
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use process::config::copy::CopyTarget;
+
+    use super::*;
+    use crate::fixture::CliFixture;
+
+    #[tokio::test]
+    async fn a_copy_is_old_after_two_nights() {
+        let fixture = CliFixture::open().await;
+        let target = CopyTarget::Folder("/mnt/copies".into());
+        let made = "20261126T030000Z".parse::<jiff::Timestamp>().unwrap().as_millisecond();
+        store(fixture.archive(), &target, TimestampMs(made), Ok("20261126T030000Z")).await.unwrap();
+        for (hours, expected) in [(0, false), (53, false), (55, true)] {
+            let now = TimestampMs(made + hours * 3_600_000);
+            assert_eq!(read(fixture.archive(), now).await.unwrap().unwrap().is_old, expected, "{hours}");
+        }
+    }
 }

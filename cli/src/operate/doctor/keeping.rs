@@ -3,7 +3,6 @@
 
 use embedded::condition::{FolderCondition, Integrity};
 use jiff::Timestamp;
-use ports::clock::{Clock, SystemClock, TimestampMs};
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
 use rules::gap::GapReason;
@@ -55,7 +54,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             checks.extend(waiting(&archive_facts.status));
             checks.push(history(&archive_facts.status, &facts.backend_flag));
             checks.extend(proof(&archive_facts.status, &facts.backend_flag));
-            checks.extend(copy(&archive_facts.status, SystemClock.now()));
+            checks.extend(copy(&archive_facts.status));
             checks
         }
         Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING, HISTORY]
@@ -242,9 +241,9 @@ fn history(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
 }
 
 /// Only if a copy was ever tried.
-fn copy(status: &Result<Status, String>, now: TimestampMs) -> Option<DoctorCheck> {
+fn copy(status: &Result<Status, String>) -> Option<DoctorCheck> {
     let copy = status.as_ref().ok()?.copy.as_ref()?;
-    if copy.error.is_none() && !copy.is_old(now) {
+    if copy.error.is_none() && !copy.is_old {
         return Some(DoctorCheck::ok(COPY, copy.text()));
     }
     let next =
@@ -420,6 +419,7 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
 
 #[cfg(test)]
 mod tests {
+    use ports::clock::TimestampMs;
     use reader::files::MissingFiles;
     use reader::proof::TeamProof;
     use rules::history::progress::HistoryProgress;
@@ -462,21 +462,19 @@ mod tests {
 
     #[test]
     fn a_copy_that_fails_or_is_old_needs_attention() {
-        let now = TimestampMs(1_795_743_000_000);
-        let copy_state = |at: Option<&str>, error: Option<&str>| CopyState {
+        let copy_state = |is_old, error: Option<&str>| CopyState {
             to: Some("/mnt/copies".to_owned()),
-            at: at.map(str::to_owned),
+            at: Some("20261126T030000Z".to_owned()),
             error: error.map(str::to_owned),
+            is_old,
         };
         for (state, expected) in [
             (None, None),
-            (Some(copy_state(Some("20261126T030000Z"), None)), Some(CheckState::Ok)),
-            (Some(copy_state(Some("20261126T030000Z"), Some("it is full"))), Some(CheckState::Finding)),
-            (Some(copy_state(Some("20261123T030000Z"), None)), Some(CheckState::Finding)),
-            (Some(copy_state(Some("nonsense"), None)), Some(CheckState::Finding)),
-            (Some(copy_state(None, Some("it is full"))), Some(CheckState::Finding)),
+            (Some(copy_state(false, None)), Some(CheckState::Ok)),
+            (Some(copy_state(false, Some("it is full"))), Some(CheckState::Finding)),
+            (Some(copy_state(true, None)), Some(CheckState::Finding)),
         ] {
-            let check = copy(&Ok(Status { copy: state.clone(), ..status(Vec::new()) }), now);
+            let check = copy(&Ok(Status { copy: state.clone(), ..status(Vec::new()) }));
             assert_eq!(check.map(|check| check.state), expected, "{state:?}");
         }
     }

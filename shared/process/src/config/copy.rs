@@ -9,14 +9,28 @@ use copies::CopyStore;
 use copies::folder::FolderStore;
 use jiff::SignedDuration;
 
+/// How help shows a target.
+pub const COPY_TARGET: &str = "DIR|s3://BUCKET[/PREFIX]";
+
 /// The nightly copy.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CopyArgs {
-    /// Copy the database each night, at --nightly-at, to a folder of another disk
-    #[arg(long, env = "ANNALIST_COPY_TO", value_name = "DIR")]
+    /// Copy the database each night, at --nightly-at, to a folder of another disk or to a bucket
+    #[arg(long, env = "ANNALIST_COPY_TO", value_name = COPY_TARGET)]
     pub copy_to: Option<CopyTarget>,
     /// Remove copies that are older, such as 7d; the newest one stays
     #[arg(long, env = "ANNALIST_COPY_KEEP", value_name = "AGE", default_value = "7d", value_parser = at_least_a_day)]
+    pub copy_keep: CopyAge,
+}
+
+/// A copy that is made now.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CopyNowArgs {
+    /// A folder on another disk, or a bucket
+    #[arg(long, env = "ANNALIST_COPY_TO", value_name = COPY_TARGET, required = true)]
+    pub to: Option<CopyTarget>,
+    /// Remove copies that are older, such as 7d; the newest one stays
+    #[arg(long, env = "ANNALIST_COPY_KEEP", value_name = "AGE", default_value = "7d")]
     pub copy_keep: CopyAge,
 }
 
@@ -25,33 +39,73 @@ pub struct CopyArgs {
 pub enum CopyTarget {
     /// A folder.
     Folder(PathBuf),
+    /// A bucket, and what the key of each object begins with: empty, or ending in `/`.
+    Bucket {
+        /// Its name.
+        name: String,
+        /// The prefix.
+        prefix: String,
+    },
 }
 
 impl FromStr for CopyTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "name a folder of another disk, or s3://BUCKET[/PREFIX]";
         match text.split_once("://") {
-            Some(_) => Err(format!("{text} is no folder: name a folder of another disk")),
-            None if text.is_empty() => Err("name a folder of another disk".to_owned()),
-            None => Ok(Self::Folder(text.into())),
+            Some(("s3", _)) if !cfg!(feature = "s3") => {
+                Err("this build has no S3: build it with `--features s3`, or name a folder of another disk"
+                    .to_owned())
+            }
+            Some(("s3", place)) => bucket(place).ok_or_else(|| EXPECTED.to_owned()),
+            None if !text.is_empty() => Ok(Self::Folder(text.into())),
+            Some(_) | None => Err(EXPECTED.to_owned()),
         }
     }
+}
+
+/// `BUCKET[/PREFIX]`.
+fn bucket(place: &str) -> Option<CopyTarget> {
+    let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let prefix = prefix.trim_end_matches('/');
+    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+    let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.bytes().all(|b| b.is_ascii_graphic());
+    let prefix = match prefix {
+        "" => String::new(),
+        prefix if prefix.split('/').all(is_part) => format!("{prefix}/"),
+        _ => return None,
+    };
+    is_name.then(|| CopyTarget::Bucket { name: name.to_owned(), prefix })
 }
 
 impl fmt::Display for CopyTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(folder) => folder.display().fmt(f),
+            Self::Bucket { name, prefix } => {
+                write!(f, "s3://{}", format!("{name}/{prefix}").trim_end_matches('/'))
+            }
         }
     }
 }
 
 impl CopyTarget {
     /// The store, which is not asked anything yet.
-    pub fn store(&self) -> Arc<dyn CopyStore> {
+    #[cfg_attr(
+        not(feature = "s3"),
+        expect(clippy::unused_async, reason = "a bucket's configuration is awaited")
+    )]
+    pub async fn store(&self) -> Arc<dyn CopyStore> {
         match self {
             Self::Folder(folder) => Arc::new(FolderStore::new(folder)),
+            #[cfg(feature = "s3")]
+            Self::Bucket { name, prefix } => {
+                Arc::new(copies::bucket::BucketStore::connect(name, prefix).await)
+            }
+            // No such target is parsed; one without a folder refuses everything.
+            #[cfg(not(feature = "s3"))]
+            Self::Bucket { .. } => Arc::new(FolderStore::new(Path::new(&self.to_string()))),
         }
     }
 
@@ -63,6 +117,7 @@ impl CopyTarget {
                 let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
                 whole(folder).zip(whole(data)).is_some_and(|(folder, data)| folder.starts_with(data))
             }
+            Self::Bucket { .. } => false,
         }
     }
 }
@@ -136,10 +191,24 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_a_folder() {
+    fn a_target_is_a_folder_or_a_bucket() {
         assert_eq!("/mnt/copies".parse(), Ok(CopyTarget::Folder("/mnt/copies".into())));
-        for refused in ["", "ftp://host/x", "file:///mnt"] {
+        for refused in
+            ["", "ftp://host/x", "file:///mnt", "s3://", "s3:///a", "s3://b/../a", "s3://b//a", "s3://b/a b"]
+        {
             assert!(refused.parse::<CopyTarget>().is_err(), "{refused}");
+        }
+        for (text, name, prefix) in
+            [("s3://b", "b", ""), ("s3://b/", "b", ""), ("s3://a.b/c/d/", "a.b", "c/d/")]
+        {
+            let parsed = text.parse::<CopyTarget>();
+            if cfg!(feature = "s3") {
+                let target = CopyTarget::Bucket { name: name.to_owned(), prefix: prefix.to_owned() };
+                assert_eq!(target.to_string(), text.trim_end_matches('/'));
+                assert_eq!(parsed, Ok(target));
+            } else {
+                assert!(parsed.unwrap_err().contains("--features s3"));
+            }
         }
     }
 }

@@ -39,11 +39,11 @@ impl S3Files {
 #[async_trait]
 impl Files for S3Files {
     async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
-        Ok(Box::new(S3Writer::new(Arc::clone(&self.0), key)))
+        Ok(self.0.create(key.as_str()))
     }
 
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
-        reader::open(&self.0, key).await
+        self.0.open(key.as_str()).await
     }
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
@@ -74,13 +74,66 @@ impl Files for S3Files {
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
-        let store = &self.0;
-        let response = store.objects.head_bucket().bucket(&store.name).send().await;
-        response.map(drop).map_err(|error| store.unavailable(&error))
+        self.0.ready().await
     }
 }
 
 impl Bucket {
+    /// Starts an object, by its name below the prefix. Nothing is visible before it is published, which never replaces
+    /// an object.
+    pub fn create(self: &Arc<Self>, name: &str) -> Box<dyn FileWriter> {
+        Box::new(S3Writer::new(Arc::clone(self), name))
+    }
+
+    /// Opens an object; `None` if it is missing.
+    ///
+    /// # Errors
+    /// [`FilesError::Unavailable`]
+    pub async fn open(&self, name: &str) -> Result<Option<Box<dyn FileReader>>, FilesError> {
+        reader::open(self, name).await
+    }
+
+    /// Calls `each` with the name and the size of each object whose name below the prefix begins with `names`.
+    ///
+    /// # Errors
+    /// [`FilesError::Unavailable`]
+    pub async fn list(
+        &self,
+        names: &str,
+        each: &mut (dyn for<'n> FnMut(&'n str, u64) + Send),
+    ) -> Result<(), FilesError> {
+        let request = self.objects.list_objects_v2().bucket(&self.name).prefix(self.key(names));
+        let mut pages = request.into_paginator().send();
+        while let Some(page) = pages.next().await {
+            for object in page.map_err(|error| self.unavailable(&error))?.contents() {
+                let name = object.key().and_then(|key| key.strip_prefix(&self.prefix));
+                let size_bytes = object.size().and_then(|size| u64::try_from(size).ok());
+                if let (Some(name), Some(size_bytes)) = (name, size_bytes) {
+                    each(name, size_bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an object, if it exists; in a bucket with versions it becomes an older one.
+    ///
+    /// # Errors
+    /// [`FilesError::Unavailable`]
+    pub async fn remove(&self, name: &str) -> Result<(), FilesError> {
+        let removed = self.objects.delete_object().bucket(&self.name).key(self.key(name)).send().await;
+        removed.map(drop).map_err(|error| self.unavailable(&error))
+    }
+
+    /// Checks that the bucket exists and can be reached.
+    ///
+    /// # Errors
+    /// [`FilesError::Unavailable`]
+    pub async fn ready(&self) -> Result<(), FilesError> {
+        let response = self.objects.head_bucket().bucket(&self.name).send().await;
+        response.map(drop).map_err(|error| self.unavailable(&error))
+    }
+
     fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> FilesError
     where
         E: ProvideErrorMetadata + Error + 'static,

@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use super::code;
 use crate::Bucket;
-use ports::files::{FileKey, FileReader, FilesError};
+use ports::files::{FileReader, FilesError};
 
 /// Opens an object; `None` if it is missing.
-pub(super) async fn open(store: &Bucket, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
-    let found = match store.bytes.get_object().bucket(&store.name).key(store.key(key.as_str())).send().await {
+pub(super) async fn open(store: &Bucket, key: &str) -> Result<Option<Box<dyn FileReader>>, FilesError> {
+    let found = match store.bytes.get_object().bucket(&store.name).key(store.key(key)).send().await {
         Ok(found) => found,
         // A missing bucket is not a missing file and has another code. The SDK reports a 404 without a body
         // as `NotFound`.
@@ -23,12 +23,12 @@ pub(super) async fn open(store: &Bucket, key: &FileKey) -> Result<Option<Box<dyn
     let size_bytes =
         size_bytes.ok_or_else(|| FilesError::Unavailable(format!("S3 did not report the size of {key}")))?;
     let body = Some(found.body);
-    Ok(Some(Box::new(S3Reader { key: key.clone(), body, size_bytes, read_bytes: 0 })))
+    Ok(Some(Box::new(S3Reader { key: key.to_owned(), body, size_bytes, read_bytes: 0 })))
 }
 
 /// The response to a read, while its body is received.
 struct S3Reader {
-    key: FileKey,
+    key: String,
     /// `None` after a failure. A stall is a failure too: the SDK aborts a body that delivers no bytes for a
     /// while.
     body: Option<ByteStream>,

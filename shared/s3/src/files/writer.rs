@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::{PART_BYTES, code, status};
 use crate::Bucket;
-use ports::files::{FileKey, FileWriter, FilesError, Published};
+use ports::files::{FileWriter, FilesError, Published};
 
 /// The `If-None-Match` value for a write that requires a free key.
 const NOTHING_YET: &str = "*";
@@ -27,7 +27,7 @@ const CONFLICT_WAITS_MS: [u64; 5] = [50, 100, 200, 400, 800];
 /// A file that is not visible yet.
 pub(super) struct S3Writer {
     store: Arc<Bucket>,
-    key: FileKey,
+    key: String,
     /// Buffered bytes, up to the size of a part.
     buffered: BytesMut,
     /// The multipart upload, once the file is longer than a part.
@@ -59,9 +59,9 @@ enum WriteRefusal {
 
 impl S3Writer {
     /// Sends no request to S3 yet.
-    pub(super) fn new(store: Arc<Bucket>, key: &FileKey) -> Self {
+    pub(super) fn new(store: Arc<Bucket>, key: &str) -> Self {
         let buffered = BytesMut::new();
-        Self { store, key: key.clone(), buffered, upload: None, incomplete: false }
+        Self { store, key: key.to_owned(), buffered, upload: None, incomplete: false }
     }
 
     fn check_complete(&self) -> Result<(), FilesError> {
@@ -87,7 +87,7 @@ impl S3Writer {
             .bytes
             .upload_part()
             .bucket(&store.name)
-            .key(store.key(self.key.as_str()))
+            .key(store.key(&self.key))
             .upload_id(&upload.id)
             .part_number(number)
             .body(ByteStream::from(self.buffered.split().freeze()));
@@ -100,8 +100,7 @@ impl S3Writer {
     /// Starts a multipart upload and returns its id.
     async fn start_upload(&self) -> Result<String, FilesError> {
         let store = &self.store;
-        let request =
-            store.objects.create_multipart_upload().bucket(&store.name).key(store.key(self.key.as_str()));
+        let request = store.objects.create_multipart_upload().bucket(&store.name).key(store.key(&self.key));
         let begun = request.send().await.map_err(|error| store.unavailable(&error))?;
         begun.upload_id.ok_or_else(|| FilesError::Unavailable("S3 returned no id for an upload".into()))
     }
@@ -112,7 +111,7 @@ impl S3Writer {
         let content = self.buffered.split().freeze();
         let mut waits = CONFLICT_WAITS_MS.into_iter();
         loop {
-            let request = store.bytes.put_object().bucket(&store.name).key(store.key(self.key.as_str()));
+            let request = store.bytes.put_object().bucket(&store.name).key(store.key(&self.key));
             let request = request.if_none_match(NOTHING_YET).body(ByteStream::from(content.clone()));
             let Err(error) = request.send().await else { return Ok(Published::New) };
             match refusal(&error) {
@@ -136,7 +135,7 @@ impl S3Writer {
             .bytes
             .complete_multipart_upload()
             .bucket(&store.name)
-            .key(store.key(self.key.as_str()))
+            .key(store.key(&self.key))
             .upload_id(&upload.id)
             .multipart_upload(parts)
             .if_none_match(NOTHING_YET);
@@ -158,7 +157,7 @@ impl S3Writer {
 
     async fn exists(&self) -> Result<bool, FilesError> {
         let store = &self.store;
-        match store.objects.head_object().bucket(&store.name).key(store.key(self.key.as_str())).send().await {
+        match store.objects.head_object().bucket(&store.name).key(store.key(&self.key)).send().await {
             Ok(_) => Ok(true),
             Err(error) if status(&error) == Some(404) => Ok(false),
             Err(error) => Err(store.unavailable(&error)),
@@ -211,8 +210,8 @@ impl Drop for S3Writer {
 }
 
 /// Aborts an upload: until then its parts are billed.
-async fn abort(store: &Bucket, key: &FileKey, upload: &str) {
-    let request = store.objects.abort_multipart_upload().bucket(&store.name).key(store.key(key.as_str()));
+async fn abort(store: &Bucket, key: &str, upload: &str) {
+    let request = store.objects.abort_multipart_upload().bucket(&store.name).key(store.key(key));
     match request.upload_id(upload).send().await {
         Ok(_) => {}
         Err(error) if code(&error) == Some("NoSuchUpload") => {}
