@@ -139,6 +139,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
     use std::time::Duration;
 
+    use axum::Router;
     use axum::body::Body;
     use axum::http::Request;
     use hyper::service::Service;
@@ -199,6 +200,9 @@ mod tests {
                 &CookieKey::new([7; 32]),
             ),
             is_private_for_all: false,
+            has_live: true,
+            logs_access: false,
+            programs: Router::new(),
         });
         let request = || Request::get("/stats").header("host", "localhost").body(Body::empty()).unwrap();
         let mut made = JoinSet::new();

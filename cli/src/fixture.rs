@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ports::archive::Archive;
 use ports::changes::Changes;
-use ports::clock::{Clock, ManualClock, TimestampMs};
+use ports::clock::{Clock, ManualClock, SharedClock, TimestampMs};
 use ports::queue::Delivery;
 use process::config::backend::{Backend, BackendArgs};
 use rules::file::row::Share;
@@ -47,6 +47,10 @@ impl CliFixture {
 
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    pub(crate) fn shared_clock(&self) -> SharedClock {
+        self.clock.clone()
     }
 
     pub(crate) fn archive(&self) -> &dyn Archive {

@@ -2,13 +2,14 @@
 //!
 //! * [`mod@setup`] prepares [`up`], which runs ingest and every worker; [`demo`] does the same with a made-up workspace.
 //! * [`read`] prints the archive and cannot change it, [`mod@search`] finds messages in it, [`view`] serves
-//!   it to browsers, [`mcp`] serves it to assistants; [`operate`] has the commands that inspect, repair and
+//!   it to browsers, [`api`] to programs and [`mcp`] to assistants; [`operate`] has the commands that inspect, repair and
 //!   maintain it.
 //! * [`export`] writes the archive in formats that other programs read. [`report`] prints figures for a
 //!   period.
 //! * [`provision`] creates the AWS resources, [`cloudformation`] prints them as a template; [`manifest`]
 //!   prints the Slack app manifest, [`packaging`] shell completions and manual pages.
 
+mod api;
 mod blocking;
 mod cloudformation;
 mod composition;

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use hyper::Uri;
 use ingest::EVENTS_PATH;
+use oidc::issuer::SiteAddress;
 use serde_json::{Value, json};
 use slack::catalogue::{EVENTS, Subscription};
 
@@ -43,6 +44,9 @@ pub(crate) struct ManifestArgs {
     /// For an app that also answers questions: one scope more, to post messages
     #[arg(long)]
     pub(crate) responder: bool,
+    /// The public address of the pages, for an app with which readers sign in, such as https://archive.example
+    #[arg(long, value_name = "URL")]
+    pub(crate) viewer_url: Option<SiteAddress>,
 }
 
 /// The app's scopes, and the purpose of each. They do not cover direct messages.
@@ -89,10 +93,14 @@ pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<
         Some(url) => EventDelivery::Requests(url),
         None => EventDelivery::Requests(PLACEHOLDER),
     };
+    let mut manifest = manifest(delivery, args.responder);
+    if let Some(site) = &args.viewer_url {
+        add_sign_in(&mut manifest, site);
+    }
     if args.link {
-        writeln!(out, "{}", link(delivery, args.responder))?;
+        writeln!(out, "{}", link_of(&manifest))?;
     } else {
-        writeln!(out, "{}", serde_json::to_string_pretty(&manifest(delivery, args.responder))?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&manifest)?)?;
     }
     out.flush()?;
     let mut err = io::stderr();
@@ -107,8 +115,12 @@ pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<
 
 /// Returns the link to Slack's page for a new app with its manifest.
 pub(crate) fn link(delivery: EventDelivery<'_>, responder: bool) -> String {
+    link_of(&manifest(delivery, responder))
+}
+
+fn link_of(manifest: &Value) -> String {
     let mut link = NEW_APP.to_owned();
-    for byte in manifest(delivery, responder).to_string().bytes() {
+    for byte in manifest.to_string().bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             link.push(char::from(byte));
         } else {
@@ -116,6 +128,12 @@ pub(crate) fn link(delivery: EventDelivery<'_>, responder: bool) -> String {
         }
     }
     link
+}
+
+/// Adds what the sign-in of readers needs: where Slack sends them back, and the scopes that say who they are.
+fn add_sign_in(manifest: &mut Value, site: &SiteAddress) {
+    manifest["oauth_config"]["redirect_urls"] = json!([site.with_path("/login/callback")]);
+    manifest["oauth_config"]["scopes"]["user"] = json!(["openid", "profile"]);
 }
 
 fn manifest(delivery: EventDelivery<'_>, responder: bool) -> Value {
@@ -317,6 +335,20 @@ mod tests {
         assert!(!without.contains(&RESPONDER_SCOPE.into()));
         let more: Vec<&Value> = with.iter().filter(|scope| !without.contains(scope)).collect();
         assert_eq!((more, with.len()), (vec![&Value::from(RESPONDER_SCOPE)], without.len() + 1));
+    }
+
+    #[test]
+    fn an_app_for_sign_in_has_the_address_of_the_pages_and_two_user_scopes() {
+        let plain = manifest(EventDelivery::Socket, false);
+        let mut with_sign_in = plain.clone();
+        add_sign_in(&mut with_sign_in, &"https://archive.example/".parse().unwrap());
+        let config = with_sign_in["oauth_config"].as_object_mut().unwrap();
+        assert_eq!(config.remove("redirect_urls"), Some(json!(["https://archive.example/login/callback"])));
+        assert_eq!(
+            config["scopes"].as_object_mut().unwrap().remove("user"),
+            Some(json!(["openid", "profile"]))
+        );
+        assert_eq!(with_sign_in, plain);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(crate) struct PageGuard {
     readers: ConfiguredReaders,
     people_file: Option<PathBuf>,
     people: PeopleSettings,
+    /// The origin of the pages at their public address.
+    origin: Option<String>,
 }
 
 enum ConfiguredReaders {
@@ -56,10 +58,16 @@ impl PageGuard {
         let admins =
             admins.map(|id| value::<NamedPerson>("--viewer-admins", id)).collect::<Result<_, _>>()?;
         let people = PeopleSettings { table: None, admins, are_guests_admitted: sign_in.viewer_guests };
-        let guard = Self { hosts, readers, people_file: sign_in.viewer_people_file.clone(), people };
+        let origin = site.as_ref().map(SiteAddress::origin);
+        let people_file = sign_in.viewer_people_file.clone();
+        let guard = Self { hosts, readers, people_file, people, origin };
         // A file that cannot be used fails at once.
         guard.people_table(&ports::clock::SystemClock::shared())?;
         Ok(guard)
+    }
+
+    pub(crate) fn origin(&self) -> Option<String> {
+        self.origin.clone()
     }
 
     /// The access control of a listener at this address. The secret of cookies is kept next to the search index.

@@ -122,7 +122,7 @@ async fn serve(
         Some((endpoint, listener)) => {
             let address = listener.local_addr()?;
             let file = index_file(&args.index, &args.backend)?;
-            let router = endpoint.router(&backend, args.backend.backend, file, &clock, address)?;
+            let router = endpoint.router(&backend, &args.backend, file, &clock, address)?;
             tracing::info!(%address, "pages listening");
             Some(tokio::spawn(viewer::serve(listener, router, wait_until_true(shutdown.clone()))))
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Router, middleware};
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs, BackendKind};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs, ViewerPrivate};
@@ -20,9 +20,11 @@ use tokio::task::spawn_blocking;
 use viewer::Viewer;
 use viewer::index::IndexSource;
 
+use crate::api::{self, CallLimits, ReadApi};
 use crate::composition::{listen, wait_until_true};
+use crate::mcp;
 use crate::page_guard::PageGuard;
-use crate::search::index_file;
+use crate::search::{SearchSource, index_file};
 use crate::zone::Zone;
 
 /// The interval between two polls of an archive on AWS, the same as in `annalist index --follow`.
@@ -71,7 +73,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 Handle::current().block_on(following)
             })
         });
-        let router = endpoint.router(backend, args.backend.backend, file, &SystemClock::shared(), address)?;
+        let router = endpoint.router(backend, &args.backend, file, &SystemClock::shared(), address)?;
         tracing::info!(%address, archive = %args.backend, "listening");
         if io::stdout().is_terminal() {
             writeln!(
@@ -94,6 +96,8 @@ pub(crate) struct ViewerEndpoint {
     guard: PageGuard,
     zone: Zone,
     is_private_for_all: bool,
+    calls_per_minute: u32,
+    logs_access: bool,
 }
 
 impl ViewerEndpoint {
@@ -101,7 +105,14 @@ impl ViewerEndpoint {
     pub(crate) fn read(args: &ViewerArgs, address: SocketAddr, data: Option<&Path>) -> anyhow::Result<Self> {
         let guard = PageGuard::read(args, address, data)?;
         let is_private_for_all = args.viewer_private == ViewerPrivate::All;
-        Ok(Self { address, guard, zone: Zone::from_args(&args.zone), is_private_for_all })
+        Ok(Self {
+            address,
+            guard,
+            zone: Zone::from_args(&args.zone),
+            is_private_for_all,
+            calls_per_minute: args.viewer_api_per_minute,
+            logs_access: args.access_log,
+        })
     }
 
     pub(crate) async fn bind(&self) -> anyhow::Result<TcpListener> {
@@ -111,16 +122,23 @@ impl ViewerEndpoint {
     pub(crate) fn router(
         &self,
         backend: &Backend,
-        kind: BackendKind,
+        backend_args: &BackendArgs,
         index: PathBuf,
         clock: &SharedClock,
         address: SocketAddr,
     ) -> anyhow::Result<Router> {
         let access = self.guard.open(address, &index, clock)?;
-        let poll_interval = match kind {
-            BackendKind::Embedded => Duration::ZERO,
-            BackendKind::Aws => AWS_POLL_INTERVAL,
+        let (poll_interval, has_live) = match backend_args.backend {
+            BackendKind::Embedded => (Duration::ZERO, true),
+            BackendKind::Aws => (AWS_POLL_INTERVAL, false),
         };
+        let search = Arc::new(SearchSource::new(backend, index.clone(), poll_interval));
+        let mcp = mcp::http::router(Arc::clone(&search), self.zone.clone(), self.guard.origin());
+        let api = ReadApi { search, zone: self.zone.clone(), backend: backend_args.clone() };
+        let mut programs = api::router(api).merge(mcp);
+        if let Some(limits) = CallLimits::per_minute(self.calls_per_minute) {
+            programs = programs.layer(middleware::from_fn_with_state(limits, CallLimits::limit));
+        }
         Ok(viewer::router(Viewer {
             archive: backend.archive(),
             files: backend.files(),
@@ -134,6 +152,9 @@ impl ViewerEndpoint {
             zone: self.zone.time_zone().clone(),
             access,
             is_private_for_all: self.is_private_for_all,
+            has_live,
+            logs_access: self.logs_access,
+            programs,
         }))
     }
 }

@@ -74,6 +74,15 @@ impl<'a, V> VisibleRows<'a, V> {
         self
     }
 
+    /// Restricts the rows to those before a timestamp.
+    #[must_use]
+    pub fn before(mut self, until: &Ts) -> Self {
+        if let Some(query) = &mut self.query {
+            query.until = Some(until.to_string());
+        }
+        self
+    }
+
     /// Restricts the rows to the newest `limit` and returns their number.
     pub async fn keep_newest(&mut self, limit: usize) -> Result<usize, ArchiveError> {
         self.remaining = limit;

@@ -9,6 +9,8 @@ use tests::harness::command::{annalist, wait_until_idle};
 use tests::harness::process;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
@@ -45,8 +47,54 @@ async fn pages_show_delivered_messages_on_their_own_port_only() {
     let view = process::view(folder.path(), &[]).await;
     let same = get(view.address, &format!("/c/{TEAM}/{CHANNEL}"), "localhost").await;
     assert!(same.contains("hello there"), "{same}");
+    assert!(!view.process.log().contains("\"access\""), "nobody asked who reads what");
     view.process.stop().await;
     server.process.stop().await;
+}
+
+#[tokio::test]
+async fn an_access_log_says_who_read_what_and_open_pages_do_not_delay_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = process::up(folder.path()).await;
+    let posted = event::posted(CHANNEL, &event::message("1700000000.000100", "U01", "hello there"));
+    deliver(server.address, TEAM, &[posted]).await;
+    wait_until_idle(folder.path(), DEADLINE).await;
+    server.process.stop().await;
+
+    let view = process::view(folder.path(), &["--access-log"]).await;
+    let messages = format!("/api/v1/messages?channel={CHANNEL}&team={TEAM}");
+    let read = get(view.address, &messages, "localhost").await;
+    let data = folder.path().to_str().unwrap();
+    let printed = annalist(&["messages", CHANNEL, "--json", "--data", data]).await.stdout;
+    assert!(read.ends_with(&format!("\r\n\r\n{printed}")) && printed.contains("hello there"), "{read}");
+    assert!(get(view.address, "/search?q=hello+there", "localhost").await.starts_with("HTTP/1.1 200"));
+    let mut open = TcpStream::connect(view.address).await.unwrap();
+    let request = format!("GET /c/{TEAM}/{CHANNEL}/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    open.write_all(request.as_bytes()).await.unwrap();
+    let mut sent = String::new();
+    let mut part = [0; 4_096];
+    while !sent.contains("hello there") {
+        let length = open.read(&mut part).await.unwrap();
+        assert_ne!(length, 0, "{sent}");
+        sent += &String::from_utf8_lossy(&part[..length]);
+    }
+    let logged = async {
+        while view.process.log().matches("\"access\"").count() < 3 {
+            yield_now().await
+        }
+    };
+    timeout(DEADLINE, logged).await.unwrap();
+    let log = view.process.log();
+    view.process.stop().await;
+    assert!(open.read_to_string(&mut sent).await.is_ok(), "{sent}");
+    let lines = log.lines().filter(|line| line.contains("\"target\":\"access\""));
+    let routes: Vec<serde_json::Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(routes.len(), 3, "{log}");
+    let first = ["reader", "via", "route", "team", "channel", "status"].map(|name| routes[0][name].clone());
+    let expected = serde_json::json!(["operator", "open", "/api/v1/messages", TEAM, CHANNEL, 200]);
+    assert_eq!(serde_json::json!(first), expected);
+    assert!(routes[1]["route"] == "/search" && !log.contains("hello"), "{log}");
+    assert_eq!(routes[2]["route"], "/c/{team}/{channel}/live");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-/* Convenience only: every page works without it. It sends no requests. */
+/* Convenience only: every page works without it. Only the live messages of a channel send a request. */
 (() => {
   'use strict';
 

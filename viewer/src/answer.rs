@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use maud::Markup;
 use ports::archive::ArchiveError;
 use ports::files::FilesError;
+use serde_json::json;
 
 use crate::links::ServedLinks;
 use crate::pages::notice;
@@ -54,6 +55,12 @@ fn failed(error: &dyn std::error::Error) -> Response {
         "Not now",
         "The archive cannot be read at the moment. Try again soon.",
     )
+}
+
+/// Returns an error for a program: one line.
+pub fn program_error(status: StatusCode, line: &str) -> Response {
+    let body = json!({ "error": line }).to_string();
+    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// Returns a page with a title and a message for someone who is not admitted.

@@ -30,7 +30,11 @@ pub static STYLE: Asset = Asset {
 pub static SCRIPT: Asset = Asset {
     name: "comfort",
     extension: "js",
-    content: concat!(include_str!("../assets/comfort.js"), include_str!("../assets/reading.js")),
+    content: concat!(
+        include_str!("../assets/comfort.js"),
+        include_str!("../assets/reading.js"),
+        include_str!("../assets/live.js")
+    ),
     content_type: "text/javascript; charset=utf-8",
 };
 

@@ -10,7 +10,7 @@ use axum::response::Response;
 /// Nothing is loaded from other sites, and only our script runs. Inline scripts and styles are blocked, so
 /// text that became markup despite the escaping has no effect.
 const PAGE_POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'; script-src 'self'; \
-    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// A file that a browser opens directly may neither run nor load anything.
 pub(crate) const FILE_POLICY: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ports::archive::Archive;
-use ports::changes::Changes;
+use ports::changes::{ChangeCursor, Changes};
 use reader::access::Sight;
 use reader::joined::ChannelOfTeam;
 use search::follower;
@@ -75,6 +75,11 @@ impl FreshIndex {
     /// The changes of the archive.
     pub(crate) fn changes(&self) -> &dyn Changes {
         &*self.source.changes
+    }
+
+    /// The position up to which the index has the changes.
+    pub(crate) async fn cursor(&self) -> Option<ChangeCursor> {
+        self.opened().await?.cursor().await.ok().flatten()
     }
 
     /// The minimum interval between polls for changes.

@@ -5,12 +5,14 @@
 //!   a public site.
 //! * [`gather`] reads the data of a page from the archive; [`index`] keeps the search index up to date.
 //! * [`router`] answers requests, and [`serve`] runs the server. [`file_bytes`] serves files, [`access`]
-//!   controls access, and [`headers`] sets the security headers of responses.
+//!   controls access, [`access_log`] logs who reads what, and [`headers`] sets the security headers of responses.
+//! * [`live`] sends new messages to open pages.
 //!
 //! All displayed data is untrusted. The template engine escapes every text, without exceptions, and the
 //! browser may only run the one script that is served here.
 
 pub mod access;
+mod access_log;
 mod answer;
 pub mod assets;
 pub mod emoji;
@@ -20,6 +22,7 @@ mod handlers;
 mod headers;
 pub mod index;
 pub mod links;
+mod live;
 mod login;
 pub mod pages;
 pub mod public_links;
@@ -30,5 +33,7 @@ pub mod sniff;
 mod state;
 pub mod times;
 
-pub use router::{MAX_CONCURRENT_PAGES, Viewer, router};
+pub use answer::program_error;
+pub use router::{MAX_CONCURRENT_PAGES, NOT_NOW, Viewer, router, wrong_token};
 pub use serve::serve;
+pub use state::ReaderArchive;

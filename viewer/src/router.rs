@@ -17,29 +17,33 @@ use ports::clock::SharedClock;
 use ports::files::Files;
 use reader::access::{Reader, Sight};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::access::identity::{IdentityError, Presented, RequestIdentity};
 use crate::access::{Access, Admission, ViewerAccess};
-use crate::answer::{PageError, error_page, notice_response, redirect_to};
+use crate::access_log::OpenedRoute;
+use crate::answer::{PageError, error_page, notice_response, program_error, redirect_to};
 use crate::assets::{self, Asset};
 use crate::handlers::{about, links, messages, search, site};
 use crate::index::IndexSource;
 use crate::login;
 use crate::pages::login::query_value;
 use crate::state::ViewerState;
-use crate::{file_bytes, headers};
+use crate::{file_bytes, headers, live};
 
 /// Maximum number of pages that are rendered concurrently; further requests wait. Each page keeps its data in
 /// memory, and more concurrency does not make the archive faster. Each has a blocking thread of the runtime, which
 /// needs others for the reads of the pages.
 pub const MAX_CONCURRENT_PAGES: usize = 8;
 
+/// What a program reads if the archive cannot be read.
+pub const NOT_NOW: &str = "the archive cannot be read at the moment: try again soon";
+
 /// Timeout for a page. On one machine a page takes milliseconds, and the figures of a large archive some
 /// seconds.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The dependencies and settings of the pages.
 pub struct Viewer {
@@ -56,10 +60,19 @@ pub struct Viewer {
     pub access: Access,
     /// Whether every reader sees the channels that were public and are private now, and not only their members.
     pub is_private_for_all: bool,
+    /// Whether pages of channels show new messages while they are open. It reads the changes twice a second, which
+    /// costs money on AWS.
+    pub has_live: bool,
+    /// Whether the log says who reads what.
+    pub logs_access: bool,
+    /// Routes for programs, below `/api/` and at `/mcp`. Their requests have a [`Reader`] and a
+    /// [`ReaderArchive`](crate::ReaderArchive) in their extensions.
+    pub programs: Router,
 }
 
 /// Returns the router of all pages. Except for the log-in, they only accept GET and HEAD.
-pub fn router(viewer: Viewer) -> Router {
+pub fn router(mut viewer: Viewer) -> Router {
+    let programs = std::mem::take(&mut viewer.programs);
     let state = Arc::new(ViewerState::new(viewer));
     let mut router: Router<Arc<ViewerState>> = Router::new()
         .route("/", get(site::channels))
@@ -80,6 +93,7 @@ pub fn router(viewer: Viewer) -> Router {
         .route("/coverage", get(site::coverage))
         .fallback(links::fallback)
         .layer(middleware::from_fn_with_state(Arc::clone(&state), limit_concurrency))
+        .route("/c/{team}/{channel}/live", get(live::live))
         .merge(login::routes());
     for asset in assets::ALL {
         router = router.route(&format!("/static/{}", asset.file_name()), get(async || served(asset)));
@@ -87,9 +101,10 @@ pub fn router(viewer: Viewer) -> Router {
     router
         .route("/favicon.ico", get(async || served(&assets::ICON)))
         .route("/robots.txt", get(async || "User-agent: *\nDisallow: /\n"))
-        .layer(middleware::from_fn_with_state(Arc::clone(&state), admit))
+        .with_state(Arc::clone(&state))
+        .merge(programs)
+        .layer(middleware::from_fn_with_state(state, admit))
         .layer(middleware::from_fn(headers::add))
-        .with_state(state)
 }
 
 /// Serves an asset. Its name changes with its content.
@@ -123,6 +138,9 @@ async fn admit(State(state): State<Arc<ViewerState>>, mut request: Request, next
                 "This archive does not have the host name in the address bar. Use --viewer-host NAME to allow it.",
             );
         }
+        Admission::UserMissing if is_for_programs(request.uri().path()) => {
+            return program_error(StatusCode::FORBIDDEN, "a proxy names the users of this archive: ask it");
+        }
         Admission::UserMissing => {
             return notice_response(
                 StatusCode::FORBIDDEN,
@@ -132,16 +150,30 @@ async fn admit(State(state): State<Arc<ViewerState>>, mut request: Request, next
         }
     };
     let renewed = renewed_session(&state, &presented);
+    let is_for_programs = is_for_programs(request.uri().path());
+    let opened = state.logs_access.then(|| OpenedRoute::of(&request));
+    let (label, via);
+    request.extensions_mut().insert(presented.clone());
     match state.admissions.identify(presented, &*state.clock).await {
         Ok(identity) => match reader_of(&state, identity).await {
-            Ok(reader) => request.extensions_mut().insert(reader),
+            Ok(reader) => {
+                (label, via) = (reader.label.clone(), reader.via);
+                request.extensions_mut().insert(state.reader_archive(&reader.sight));
+                request.extensions_mut().insert(reader);
+            }
+            Err(error) if is_for_programs => return not_now(&error),
             Err(error) => return error.into_response(),
         },
+        Err(IdentityError::Archive(error)) if is_for_programs => return not_now(&error),
         Err(IdentityError::Archive(error)) => return PageError::from(error).into_response(),
         Err(IdentityError::WrongToken) => return wrong_token(),
+        Err(_) if is_for_programs => return wrong_token(),
         Err(error) => return not_identified(&state, &error, request.uri()),
     };
     let mut response = next.run(request).await;
+    if let Some(opened) = opened {
+        opened.log(&label, via, response.status());
+    }
     if let Some(cookie) = renewed
         && is_page(&response)
         && let Ok(cookie) = cookie.parse()
@@ -186,14 +218,19 @@ fn login_needed(uri: &Uri) -> Response {
     redirect_to_login(uri)
 }
 
-fn wrong_token() -> Response {
-    let body = r#"{"error":"no valid token came with this request: annalist token create makes one"}"#;
-    let headers = [(WWW_AUTHENTICATE, "Bearer"), (CONTENT_TYPE, "application/json")];
-    (StatusCode::UNAUTHORIZED, headers, body).into_response()
+/// The response to a program that does not say who it is.
+pub fn wrong_token() -> Response {
+    let line = "no valid token came with this request: annalist token create makes one";
+    ([(WWW_AUTHENTICATE, "Bearer")], program_error(StatusCode::UNAUTHORIZED, line)).into_response()
 }
 
-/// Returns the reader, with what they see.
-async fn reader_of(state: &ViewerState, identity: RequestIdentity) -> Result<Reader, PageError> {
+fn not_now(error: &dyn std::error::Error) -> Response {
+    tracing::warn!(%error, "cannot answer a program");
+    program_error(StatusCode::SERVICE_UNAVAILABLE, NOT_NOW)
+}
+
+/// Returns the reader, with what they see now.
+pub(crate) async fn reader_of(state: &ViewerState, identity: RequestIdentity) -> Result<Reader, PageError> {
     let RequestIdentity { label, via, person, sees_everything } = identity;
     let sight = if sees_everything { Sight::Everything } else { state.sight(person.as_ref()).await? };
     Ok(Reader { label, via, person, sight })
@@ -206,42 +243,46 @@ fn redirect_to_login(uri: &Uri) -> Response {
     redirect_to(&format!("/login?next={next}"))
 }
 
-/// Limits the number of concurrent pages, and the time for each. Each is made in a thread of its own, so that
-/// the work for a page with long texts never stands before an event of the same process.
+/// Limits the number of concurrent pages, and the time for each.
 async fn limit_concurrency(State(state): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
-    let answer = async {
-        let slot = Arc::clone(&state.page_slots).acquire_owned().await;
-        // Dropped if the client is gone or the time is over; the work then ends at its next wait.
-        let (_wanted, unwanted) = oneshot::channel::<()>();
-        let runtime = Handle::current();
-        let made = spawn_blocking(move || {
-            let _slot = slot;
-            runtime.block_on(async {
-                tokio::select! {
-                    answer = next.run(request) => Some(answer),
-                    _ = unwanted => None,
-                }
-            })
-        });
-        let Ok(Some(answer)) = made.await else {
-            return error_page(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "Not now",
-                "This page cannot be made: the log of this program says more.",
-            );
-        };
-        if answer.status() == StatusCode::BAD_REQUEST && !is_page(&answer) {
-            return error_page(StatusCode::BAD_REQUEST, "Invalid request", "This address cannot be read.");
-        }
-        answer
+    let page = on_page_thread(&state.page_slots, || next.run(request));
+    let Ok(answer) = timeout(PAGE_TIMEOUT, page).await else {
+        let line = "This page takes too long at the moment. Try again later.";
+        return error_page(StatusCode::SERVICE_UNAVAILABLE, "Not now", line);
     };
-    timeout(PAGE_TIMEOUT, answer).await.unwrap_or_else(|_| {
-        error_page(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "Not now",
-            "This page takes too long at the moment. Try again later.",
-        )
-    })
+    let Some(answer) = answer else {
+        let line = "This page cannot be made: the log of this program says more.";
+        return error_page(StatusCode::INTERNAL_SERVER_ERROR, "Not now", line);
+    };
+    if answer.status() == StatusCode::BAD_REQUEST && !is_page(&answer) {
+        return error_page(StatusCode::BAD_REQUEST, "Invalid request", "This address cannot be read.");
+    }
+    answer
+}
+
+/// Makes a page in a thread of its own, when a slot is free, so that the work for long texts never stands before an
+/// event of the same process. `None` if it panics.
+pub(crate) async fn on_page_thread<F: Future>(
+    slots: &Arc<Semaphore>,
+    page: impl FnOnce() -> F + Send + 'static,
+) -> Option<F::Output>
+where
+    F::Output: Send + 'static,
+{
+    let slot = Arc::clone(slots).acquire_owned().await;
+    // Dropped if the client is gone or the time is over; the work then ends at its next wait.
+    let (_wanted, unwanted) = oneshot::channel::<()>();
+    let runtime = Handle::current();
+    let made = spawn_blocking(move || {
+        let _slot = slot;
+        runtime.block_on(async {
+            tokio::select! {
+                page = page() => Some(page),
+                _ = unwanted => None,
+            }
+        })
+    });
+    made.await.ok().flatten()
 }
 
 fn is_page(response: &Response) -> bool {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -34,6 +35,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 /// Timeout for running responses after a shutdown has started.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Whether the server stops; one of the extensions of a request. A response without an end ends then.
+#[derive(Clone)]
+pub(crate) struct Stopping(pub(crate) watch::Receiver<bool>);
+
 /// Serves until `shutdown` resolves. Then accepts no more connections and finishes the running responses.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
     let mut http = http1::Builder::new();
@@ -41,7 +46,8 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_BUFFER_BYTES);
-    let service = TowerToHyperService::new(router);
+    let (stop, stopping) = watch::channel(false);
+    let service = TowerToHyperService::new(router.layer(Extension(Stopping(stopping))));
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -62,6 +68,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
             }
         }
     }
+    stop.send_replace(true);
     drop(listener);
     // Unfinished connections end with the process.
     drop(timeout(DRAIN_TIMEOUT, graceful.shutdown()).await);

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use oidc::client::{OidcError, SignInSecrets};
 use oidc::to_base64url;
+use ports::metrics::SIGN_INS;
 use serde::Deserialize;
 
 use crate::access::identity::IdentityError;
@@ -88,6 +89,13 @@ async fn callback(
         Ok(Query(params)) => sign_in(&state, provider, &headers, &params).await,
         Err(_) => not_valid(),
     };
+    let outcome = match answer.status() {
+        StatusCode::SEE_OTHER => "signed_in",
+        StatusCode::FORBIDDEN => "refused",
+        StatusCode::BAD_REQUEST => "invalid",
+        _ => "failed",
+    };
+    metrics::counter!(SIGN_INS, "outcome" => outcome).increment(1);
     with_cookie(answer, &provider.no_login_header())
 }
 

@@ -14,6 +14,7 @@ use ports::files::Files;
 use reader::access::{PrivateChannels, Reader, Sight, VisibleArchive};
 use slack::ids::{TeamId, UserId};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::access::identity::Admissions;
@@ -22,9 +23,10 @@ use crate::gather;
 use crate::gather::pictures::EmojiBook;
 use crate::handlers::{CachedValue, ChannelActivities};
 use crate::index::FreshIndex;
+use crate::live::LiveFeed;
 use crate::login::WrongGuesses;
 use crate::pages::sidebar::ChannelMenu;
-use crate::router::{MAX_CONCURRENT_PAGES, Viewer};
+use crate::router::{MAX_CONCURRENT_PAGES, PAGE_TIMEOUT, Viewer, on_page_thread};
 
 /// Maximum age of what is read of every channel: the menu, and which channels are private. It needs a query per
 /// channel, so the longer age applies to remote archives, which are polled less often.
@@ -48,12 +50,26 @@ pub(crate) struct ViewerState {
     pub(crate) activity: CachedValue<ChannelActivities>,
     private: CachedValue<PrivateChannels>,
     is_private_for_all: bool,
+    /// The live messages, if they are offered.
+    pub(crate) live: Option<LiveFeed>,
+    pub(crate) logs_access: bool,
     pub(crate) page_slots: Arc<Semaphore>,
 }
 
 impl ViewerState {
     pub(crate) fn new(viewer: Viewer) -> Self {
-        let Viewer { archive, files, index, clock, zone, access, is_private_for_all } = viewer;
+        let Viewer {
+            archive,
+            files,
+            index,
+            clock,
+            zone,
+            access,
+            is_private_for_all,
+            has_live,
+            logs_access,
+            programs: _,
+        } = viewer;
         Self {
             index: FreshIndex::new(index, Arc::clone(&archive)),
             admissions: Admissions::new(Arc::clone(&archive), access.people.clone()),
@@ -68,6 +84,8 @@ impl ViewerState {
             activity: CachedValue::default(),
             private: CachedValue::default(),
             is_private_for_all,
+            live: has_live.then(LiveFeed::default),
+            logs_access,
             page_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_PAGES)),
         }
     }
@@ -75,6 +93,11 @@ impl ViewerState {
     /// The archive that a reader with this sight gets.
     pub(crate) fn archive_for(&self, sight: &Sight) -> Arc<dyn Archive> {
         Arc::new(VisibleArchive::new(Arc::clone(&self.whole), sight.clone()))
+    }
+
+    /// The archive of a reader, for the routes for programs.
+    pub(crate) fn reader_archive(&self, sight: &Sight) -> ReaderArchive {
+        ReaderArchive { archive: self.archive_for(sight), page_slots: Arc::clone(&self.page_slots) }
     }
 
     /// What a person sees who is no operator; or a reader whose person is not known.
@@ -98,11 +121,44 @@ impl ViewerState {
     }
 }
 
+/// The archive that the reader of a request gets; one of the extensions of the request, next to the [`Reader`].
+#[derive(Clone)]
+pub struct ReaderArchive {
+    archive: Arc<dyn Archive>,
+    page_slots: Arc<Semaphore>,
+}
+
+impl ReaderArchive {
+    /// Reads as pages do: when a page slot is free, in a thread of its own, and for a limited time. `None` if it
+    /// takes too long.
+    pub async fn read<F: Future>(
+        &self,
+        read: impl FnOnce(Arc<dyn Archive>) -> F + Send + 'static,
+    ) -> Option<F::Output>
+    where
+        F::Output: Send + 'static,
+    {
+        let archive = Arc::clone(&self.archive);
+        let reading = on_page_thread(&self.page_slots, move || read(archive));
+        timeout(PAGE_TIMEOUT, reading).await.ok().flatten()
+    }
+}
+
 /// A request: who makes it, the archive that they get, and the state that the handlers share.
 pub(crate) struct Visit {
     pub(crate) reader: Reader,
     pub(crate) archive: Arc<dyn Archive>,
     state: Arc<ViewerState>,
+}
+
+impl Visit {
+    pub(crate) fn new(state: &Arc<ViewerState>, reader: Reader) -> Self {
+        Self { archive: state.archive_for(&reader.sight), reader, state: Arc::clone(state) }
+    }
+
+    pub(crate) fn state(&self) -> Arc<ViewerState> {
+        Arc::clone(&self.state)
+    }
 }
 
 impl Deref for Visit {
@@ -121,6 +177,6 @@ impl FromRequestParts<Arc<ViewerState>> for Visit {
             // An address that is open to everyone, such as that of an unknown asset.
             return Err(PageError::missing("There is no such page.").into_response());
         };
-        Ok(Self { archive: state.archive_for(&reader.sight), reader, state: Arc::clone(state) })
+        Ok(Self::new(state, reader))
     }
 }

@@ -33,7 +33,7 @@ use ports::archive::{ItemKey, Query, key};
 use ports::clock::{SharedClock, SystemClock};
 use ports::reread::Reread;
 use process::config::IndexArgs;
-use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
+use process::config::backend::{Backend, BackendArgs, INDEX_FILE};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use secrecy::SecretString;
 use slack::ids::TeamId;
@@ -189,7 +189,7 @@ async fn show(
     };
     let address = listener.local_addr()?;
     let file = index_file(&IndexArgs { folder: None }, backend_args)?;
-    let router = endpoint.router(backend, BackendKind::Embedded, file, clock, address)?;
+    let router = endpoint.router(backend, backend_args, file, clock, address)?;
     writeln!(out, "\nIn a browser on this machine it is at http://{address}/ until Ctrl-C.")?;
     out.flush()?;
     viewer::serve(listener, router, wait_until_true(stop)).await;

@@ -1,15 +1,18 @@
 //! `annalist mcp`: serves the archive to assistants with the Model Context Protocol, over standard input and
 //! output. It only reads the archive.
 //!
-//! * [`input`] reads lines, [`server`] implements the protocol; [`tools`] defines the tools and their
+//! * [`input`] reads lines, [`http`] takes requests instead, [`server`] implements the protocol; [`tools`] defines the tools and their
 //!   arguments.
 //! * [`answers`] reads the archive; [`shown`] formats messages and limits the size of an answer.
 
 mod answers;
+pub(crate) mod http;
 mod input;
 mod server;
 mod shown;
 mod tools;
+
+use std::sync::Arc;
 
 use process::config::backend::{Backend, BackendArgs};
 use process::config::zone::ZoneArgs;
@@ -18,6 +21,7 @@ use process::{shutdown, telemetry};
 use rmcp::service::{self, ServerInitializeError};
 use slack::ids::TeamId;
 use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
 
 use crate::composition::wait_until_true;
 use crate::read::team;
@@ -25,7 +29,7 @@ use crate::search::{SearchableArchive, index_file};
 use crate::zone::Zone;
 use answers::ToolAnswers;
 use input::LineTransport;
-use server::McpServer;
+use server::{CallReaders, MAX_CONCURRENT_CALLS, McpServer};
 
 /// `annalist mcp`.
 #[derive(Debug, Clone, clap::Args)]
@@ -59,7 +63,8 @@ async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
     let index = index_file(&args.index, &args.backend)?;
     let searchable = SearchableArchive::new(backend, index, args.team.clone(), &zone);
     let transport = LineTransport::new(tokio::io::stdin(), tokio::io::stdout());
-    let server = McpServer::new(ToolAnswers::new(searchable, zone));
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
+    let server = McpServer::new(CallReaders::Operator(ToolAnswers::new(searchable, zone)), permits);
     let running = tokio::select! {
         running = service::serve_server(server, transport) => running,
         () = wait_until_true(signalled.clone()) => return Ok(()),

@@ -1,40 +1,81 @@
 //! The protocol handler: lists the tools and dispatches calls.
 
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail};
+use axum::http::request::Parts;
+use reader::access::Reader;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Extensions, Implementation,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
 use tokio::sync::Semaphore;
+use viewer::{NOT_NOW, ReaderArchive};
 
 use super::answers::ToolAnswers;
 use super::tools::{self, ToolCall};
 use crate::plain;
+use crate::search::{SearchSource, SearchableArchive};
+use crate::zone::Zone;
 
 /// Maximum number of concurrent calls; further calls wait.
-const MAX_CONCURRENT_CALLS: usize = 4;
+pub(super) const MAX_CONCURRENT_CALLS: usize = 4;
 
 /// Maximum length of an error, which is one line.
 const MAX_ERROR_CHARS: usize = 500;
 
+/// Whose archive a call reads.
+pub(super) enum CallReaders {
+    /// That of whoever started this program.
+    Operator(ToolAnswers),
+    /// That of the reader of each request.
+    OfRequests {
+        /// The search index.
+        search: Arc<SearchSource>,
+        /// The zone of the times.
+        zone: Zone,
+    },
+}
+
+impl CallReaders {
+    async fn answer(&self, call: ToolCall, extensions: &Extensions) -> anyhow::Result<Value> {
+        let (search, zone) = match self {
+            Self::Operator(answers) => return answers.answer(call).await,
+            Self::OfRequests { search, zone } => (Arc::clone(search), zone.clone()),
+        };
+        let request = extensions.get::<Parts>().map(|parts| &parts.extensions);
+        let reader =
+            request.and_then(|request| Some((request.get::<Reader>()?, request.get::<ReaderArchive>()?)));
+        let Some((reader, archive)) = reader else { bail!(NOT_NOW) };
+        let sight = reader.sight.clone();
+        let read = move |archive| async move {
+            let searchable = SearchableArchive::for_reader(search, archive, sight, None, &zone);
+            ToolAnswers::new(searchable, zone).answer(call).await
+        };
+        archive.read(read).await.unwrap_or_else(|| Err(anyhow!(NOT_NOW)))
+    }
+}
+
 /// Answers the calls of an assistant.
 pub(super) struct McpServer {
-    answers: ToolAnswers,
-    permits: Semaphore,
+    readers: CallReaders,
+    permits: Arc<Semaphore>,
 }
 
 impl McpServer {
-    pub(super) fn new(answers: ToolAnswers) -> Self {
-        Self { answers, permits: Semaphore::new(MAX_CONCURRENT_CALLS) }
+    pub(super) fn new(readers: CallReaders, permits: Arc<Semaphore>) -> Self {
+        Self { readers, permits }
     }
 
     /// Answers a call. Errors are part of the result, so that the assistant reads them and can try again.
-    async fn answer_call(&self, call: anyhow::Result<ToolCall>) -> CallToolResult {
+    async fn answer_call(&self, call: anyhow::Result<ToolCall>, extensions: &Extensions) -> CallToolResult {
         let answer = match call {
             Ok(call) => {
                 let permit = self.permits.acquire().await;
-                let answer = self.answers.answer(call).await;
+                let answer = self.readers.answer(call, extensions).await;
                 drop(permit);
                 answer
             }
@@ -77,7 +118,7 @@ impl ServerHandler for McpServer {
             return Err(ErrorData::invalid_params(format!("there is no tool {name}"), None));
         };
         tokio::select! {
-            result = self.answer_call(call) => Ok(result.into()),
+            result = self.answer_call(call, &context.extensions) => Ok(result.into()),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
     }

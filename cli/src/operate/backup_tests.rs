@@ -14,9 +14,10 @@ use serde_json::json;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 use super::*;
-use crate::fixture::CliFixture;
+use crate::fixture::{CliFixture, parsed};
 use crate::operate::packing::Packed;
 use crate::operate::restore::{self, RestoreArgs};
+use crate::operate::token::{self, CreateArgs, TokenCommand};
 
 const MARK: &[u8] = b"the bytes of a file that can be found in the backup again";
 
@@ -73,6 +74,8 @@ async fn a_restored_archive_reads_as_the_original_with_the_new_file_paths() {
     let (fixture, file_id) = archive().await;
     let temp_dir = tempfile::tempdir().unwrap();
     let (file, data) = (temp_dir.path().join("a.tar"), temp_dir.path().join("it's new"));
+    let create = TokenCommand::Create(parsed::<CreateArgs>(&["--name", "ci"]).unwrap());
+    token::run(fixture.archive(), fixture.clock(), &create, &mut Vec::new()).await.unwrap();
     let output = run_backup(&args(&fixture, &file)).unwrap();
     assert!(output.contains("1 file (57 B)") && !output.contains("Left out"), "{output}");
     assert_eq!(names(temp_dir.path()), ["a.tar"]);
@@ -83,6 +86,7 @@ async fn a_restored_archive_reads_as_the_original_with_the_new_file_paths() {
     }
 
     let output = run_restore(&file, &data).unwrap();
+    assert!(output.contains("1 token of a reader is as at the time of the backup"), "{output}");
     assert!(output.contains("and 1 file (57 B)") && output.contains("2026-11-20T"), "{output}");
     assert_eq!(names(temp_dir.path()), ["a.tar", "it's new"]);
     assert_eq!(names(&data), [DATABASE_FILE, FILES_FOLDER]);

@@ -133,6 +133,13 @@ fn print_summary(
             "Left out of the database, because annalist creates no such objects: {count}, such as {first}."
         )?;
     }
+    if adopted.reader_tokens > 0 {
+        let tokens = plain::counted(adopted.reader_tokens, "token of a reader is", "tokens of readers are");
+        writeln!(
+            out,
+            "{tokens} as at the time of the backup: `annalist token list` shows those to be revoked again."
+        )?;
+    }
     writeln!(
         out,
         "If anything was erased since, it is back: copy {FILE} of the folder that was in use to {}, and run \

@@ -9,6 +9,7 @@ use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
 use process::config::backend::{Backend, BackendArgs};
+use reader::access::{MembershipCounts, PrivateChannels};
 use reader::files::{self, MissingFiles};
 use reader::proof::{TeamProof, last_day};
 use reader::{find, history, proof};
@@ -66,6 +67,8 @@ pub(crate) struct Status {
     /// How the last copy of the database went; left out if none was ever tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) copy: Option<CopyState>,
+    /// The channels that are private now, and the lists of their members.
+    pub(crate) memberships: MembershipCounts,
 }
 
 /// How far the reading of a workspace's history is.
@@ -264,6 +267,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         waiting: waiting_status::lines(&waiting, now),
         directory: directory(archive).await?,
         copy: copy::state::read(archive, now).await?,
+        memberships: PrivateChannels::read(archive, now).await?.counts(),
     })
 }
 
@@ -335,10 +339,22 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "copy         {}", plain::line(&copy.text()))?;
     }
     waiting_status::print(&status.waiting, out)?;
+    if let Some(unlisted) = unlisted(&status.memberships) {
+        writeln!(out, "private      {unlisted}")?;
+    }
     for advice in advice(status) {
         writeln!(out, "\n{advice}")?;
     }
     Ok(())
+}
+
+/// What is missing of the lists of members, if anything is.
+pub(crate) fn unlisted(counts: &MembershipCounts) -> Option<String> {
+    let MembershipCounts { private_channels, listed, stale } = *counts;
+    let unlisted = private_channels.saturating_sub(listed);
+    let channels = plain::counted(private_channels, "private channel", "private channels");
+    let old = if stale > 0 { format!(", {stale} of them too old") } else { String::new() };
+    (unlisted > 0).then(|| format!("{channels}; no list of members for {unlisted}{old}"))
 }
 
 /// `2 failed, 0 pending`.
@@ -413,9 +429,15 @@ mod tests {
             .iter()
             .map(|name| json!({ "name": name, "waiting": 0, "in_flight": 0, "oldest_age_s": 0, "dead": 0 }))
             .collect();
-        let expected =
-            json!({ "queues": queues, "quarantined": 0, "gaps": 0, "idle": true, "busy": [], "waiting": [] });
+        let memberships = json!({ "private_channels": 0, "listed": 0, "stale": 0 });
+        let expected = json!({ "queues": queues, "quarantined": 0, "gaps": 0, "idle": true, "busy": [], "waiting": [],
+            "memberships": memberships });
         assert_eq!(serde_json::to_value(status(&fixture).await).unwrap(), expected);
+        fixture.channel("T1", "C1", "1700000001.000000", "secret").await;
+        let (ts, made_private) = ("1700000002.000000", "channel_convert_to_private");
+        fixture.channel_notice("T1", "C1", ts, made_private, ("purpose", "none")).await;
+        let memberships = status(&fixture).await.memberships;
+        assert_eq!(memberships, MembershipCounts { private_channels: 1, listed: 0, stale: 0 });
     }
 
     #[tokio::test]
@@ -570,6 +592,7 @@ mod tests {
             existence_check: Vec::new(),
             directory: Vec::new(),
             copy: None,
+            memberships: MembershipCounts::default(),
         };
         let shown = text(&status);
         for expected in [

@@ -102,13 +102,13 @@ async fn list(
     sum: &mut Sum,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let files_uri = read.backend.files_uri()?;
+    let addresses = read.file_addresses()?;
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
     while let Some(page) = rows.next().await? {
         for file in &page {
-            let file = project::address(file.as_json(), &files_uri);
+            let file = addresses.of(file.as_json());
             if read.json {
                 plain::json_line(out, &*file)?;
             } else {

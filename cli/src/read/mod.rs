@@ -25,6 +25,7 @@ mod threads;
 mod user_groups;
 mod users;
 
+use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroUsize;
 
@@ -32,6 +33,8 @@ use ports::archive::ArchiveError;
 use process::config::IndexArgs;
 use process::config::backend::{BackendArgs, BackendError};
 use process::config::zone::ZoneArgs;
+use rules::project;
+use serde_json::Value;
 use slack::ids::{TeamId, Ts};
 
 pub(crate) use channels::channels;
@@ -66,6 +69,36 @@ pub(crate) struct ReadArgs {
     pub(crate) team: Option<TeamId>,
     #[command(flatten)]
     pub(crate) zone: ZoneArgs,
+    /// Whether the addresses of files are those of the site that serves them.
+    #[arg(skip)]
+    pub(crate) is_for_site: bool,
+}
+
+/// Where the files of printed rows are.
+pub(crate) enum FileAddresses {
+    /// In the file store, below this URI.
+    Stored(String),
+    /// On the site that serves them.
+    OfSite,
+}
+
+impl FileAddresses {
+    /// The row with these addresses.
+    pub(crate) fn of<'r>(&self, row: &'r Value) -> Cow<'r, Value> {
+        match self {
+            Self::Stored(files_uri) => project::address(row, files_uri),
+            Self::OfSite => project::site_address(row),
+        }
+    }
+}
+
+impl ReadArgs {
+    pub(crate) fn file_addresses(&self) -> Result<FileAddresses, BackendError> {
+        if self.is_for_site {
+            return Ok(FileAddresses::OfSite);
+        }
+        self.backend.files_uri().map(FileAddresses::Stored)
+    }
 }
 
 /// The arguments of a command about one channel.

@@ -3,11 +3,9 @@
 use std::io::{self, Write};
 
 use ports::archive::Archive;
-use process::config::backend::BackendArgs;
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::text::{self, MessageText};
-use rules::project;
 use rules::view::MessageView;
 
 use super::render::{self, MessageLayout};
@@ -20,7 +18,7 @@ pub(super) struct MessagePrinter<'a> {
     out: &'a mut dyn Write,
     /// `None` for JSON, which has ids and Slack's timestamps.
     text: Option<(DisplayNames<'a>, Zone)>,
-    backend: &'a BackendArgs,
+    args: &'a ReadArgs,
     printed: usize,
     is_zone_named: bool,
 }
@@ -34,7 +32,7 @@ impl<'a> MessagePrinter<'a> {
     ) -> Self {
         let text = (!args.json)
             .then(|| (DisplayNames::for_teams(archive, channel.teams()), Zone::from_args(&args.zone)));
-        Self { out, text, backend: &args.backend, printed: 0, is_zone_named: false }
+        Self { out, text, args, printed: 0, is_zone_named: false }
     }
 
     /// Prints messages. `layout` is only called for text.
@@ -46,9 +44,9 @@ impl<'a> MessagePrinter<'a> {
         self.printed += messages.len();
         match &mut self.text {
             None => {
-                let files_uri = self.backend.files_uri()?;
+                let addresses = self.args.file_addresses()?;
                 for message in messages {
-                    plain::json_line(self.out, &*project::address(message.as_json(), &files_uri))?;
+                    plain::json_line(self.out, &*addresses.of(message.as_json()))?;
                 }
             }
             Some((names, zone)) => {

@@ -15,6 +15,8 @@ pub(crate) struct MessageArgs {
     pub(crate) ts: Ts,
     /// The root of its thread, if a link contains it.
     pub(crate) thread_ts: Option<Ts>,
+    /// Only the part of a thread before this message.
+    pub(crate) until: Option<Ts>,
     pub(crate) read: ReadArgs,
 }
 
@@ -46,15 +48,15 @@ impl FromArgMatches for MessageArgs {
         let MessageTarget { channel, ts, read } = MessageTarget::from_arg_matches(matches)?;
         match (SlackLink::parse(&channel), ts) {
             (Some(SlackLink { channel, ts: Some(ts), thread_ts }), None) => {
-                Ok(Self { channel, ts, thread_ts, read })
+                Ok(Self { channel, ts, thread_ts, until: None, read })
             }
             (Some(SlackLink { ts: Some(_), .. }), Some(_)) => {
                 Err(Error::raw(ErrorKind::ArgumentConflict, "a link to a message needs no additional <TS>\n"))
             }
             (Some(SlackLink { channel, ts: None, .. }), Some(ts)) => {
-                Ok(Self { channel, ts, thread_ts: None, read })
+                Ok(Self { channel, ts, thread_ts: None, until: None, read })
             }
-            (None, Some(ts)) => Ok(Self { channel, ts, thread_ts: None, read }),
+            (None, Some(ts)) => Ok(Self { channel, ts, thread_ts: None, until: None, read }),
             (_, None) => Err(Error::raw(
                 ErrorKind::MissingRequiredArgument,
                 "a message is named by <CHANNEL> <TS>, or by its Slack link alone\n",

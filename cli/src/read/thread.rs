@@ -25,6 +25,10 @@ pub(crate) async fn thread(
     let mut root = if first_ts == args.ts { requested } else { read_root(&channel, &first_ts).await? };
 
     let mut replies = replies(&channel, &first_ts);
+    if let Some(until) = &args.until {
+        replies = replies.before(until);
+        root = root.filter(|_| first_ts < *until);
+    }
     if let Some(limit) = args.read.limit {
         let found = replies.keep_newest(limit.get()).await?;
         root = root.filter(|_| found < limit.get());

@@ -91,6 +91,7 @@ async fn list(
         if let Some(limit) = args.limit {
             rows.keep_newest(limit.get()).await?;
         }
+        let addresses = args.file_addresses()?;
         let first_posts = if figures { Some(FirstPosts::read(archive, &team).await?) } else { None };
         while let Some(mut page) = rows.next().await? {
             empty &= page.is_empty();
@@ -99,7 +100,7 @@ async fn list(
                     first_posts.add(user);
                 }
                 if args.json {
-                    plain::json_line(out, &*project::address(user.as_json(), &args.backend.files_uri()?))?;
+                    plain::json_line(out, &*addresses.of(user.as_json()))?;
                 } else {
                     if !has_header {
                         writeln!(out, "{:<12}  {:<20}  full name", "id", "name")?;

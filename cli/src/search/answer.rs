@@ -14,6 +14,7 @@ use ports::changes::Changes;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::zone::ZoneArgs;
 use process::config::{self, IndexArgs};
+use reader::access::Sight;
 use reader::find;
 use reader::joined::ChannelOfTeam;
 use reader::permalink::SlackLink;
@@ -26,6 +27,7 @@ use search::index::{IndexError, SearchIndex};
 use serde_json::{Value, json};
 use slack::ids::TeamId;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::UsageError;
 use crate::plain;
@@ -104,16 +106,28 @@ impl SearchArgs {
     }
 }
 
-/// An archive with its search index.
-pub(crate) struct SearchableArchive {
-    pub(crate) archive: Arc<dyn Archive>,
-    pub(crate) changes: Arc<dyn Changes>,
+/// The search index, and what it is made of.
+pub(crate) struct SearchSource {
+    /// The archive with every channel, because the index has every channel.
+    whole: Arc<dyn Archive>,
+    changes: Arc<dyn Changes>,
     /// The file of the search index.
-    pub(crate) index: PathBuf,
+    index: PathBuf,
     /// The batch size for updates of the index: messages, or days of channels on AWS.
     batch: usize,
+    /// The minimum interval between two updates of the index: on AWS, each of them costs money.
+    interval: Duration,
     /// The open index, which later searches reuse.
     open: Mutex<Option<SearchIndex>>,
+    /// The time of the last update that left nothing.
+    updated_at: Mutex<Option<Instant>>,
+}
+
+/// An archive as its reader sees it, with its search index.
+pub(crate) struct SearchableArchive {
+    pub(crate) archive: Arc<dyn Archive>,
+    sight: Sight,
+    source: Arc<SearchSource>,
     /// The workspace to search, if not all.
     pub(crate) team: Option<TeamId>,
     /// The zone of the days in a query.
@@ -138,23 +152,59 @@ pub(crate) struct SearchOptions {
     pub(crate) before: Option<i64>,
 }
 
+impl SearchSource {
+    pub(crate) fn new(backend: &Backend, index: PathBuf, interval: Duration) -> Self {
+        let (whole, changes, batch) = (backend.archive(), backend.changes(), super::batch(backend));
+        Self { whole, changes, index, batch, interval, open: Mutex::default(), updated_at: Mutex::default() }
+    }
+
+    async fn index(&self) -> Result<SearchIndex, IndexError> {
+        SearchIndex::current(&mut *self.open.lock().await, &self.index).await
+    }
+
+    /// Updates the index within a short time limit, unless it was just done. Returns a remark for this reader if
+    /// the index is still behind.
+    async fn update(&self, index: &SearchIndex, sight: &Sight) -> anyhow::Result<Option<String>> {
+        // If another search updates it already, this one does not wait.
+        let Ok(mut updated_at) = self.updated_at.try_lock() else { return Ok(None) };
+        if updated_at.is_some_and(|at| at.elapsed() < self.interval) {
+            return Ok(None);
+        }
+        let remark = catch_up(index, &*self.changes, &*self.whole, self.batch, sight).await?;
+        *updated_at = remark.is_none().then(Instant::now);
+        Ok(remark)
+    }
+}
+
 impl SearchableArchive {
+    /// The whole archive.
     pub(crate) fn new(backend: &Backend, index: PathBuf, team: Option<TeamId>, zone: &Zone) -> Self {
-        let (archive, changes) = (backend.archive(), backend.changes());
-        let batch = super::batch(backend);
-        Self { archive, changes, index, batch, open: Mutex::default(), team, zone: zone.time_zone().clone() }
+        let source = Arc::new(SearchSource::new(backend, index, Duration::ZERO));
+        Self::for_reader(source, backend.archive(), Sight::Everything, team, zone)
+    }
+
+    /// The archive as a reader with this sight sees it.
+    pub(crate) fn for_reader(
+        source: Arc<SearchSource>,
+        archive: Arc<dyn Archive>,
+        sight: Sight,
+        team: Option<TeamId>,
+        zone: &Zone,
+    ) -> Self {
+        Self { archive, sight, source, team, zone: zone.time_zone().clone() }
     }
 
     /// Counts the messages of all channels, after bringing the index up to date: completely, or within a short
     /// time limit.
     pub(crate) async fn activity(&self, is_complete: bool) -> anyhow::Result<IndexedActivity> {
-        let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
-        let (changes, archive) = (&*self.changes, &*self.archive);
+        let source = &*self.source;
+        let index = source.index().await?;
         let remark = if is_complete {
-            follower::catch_up(&index, changes, archive, follower::LARGE_BATCH_SIZE, |_| true).await?;
+            let (changes, whole) = (&*source.changes, &*source.whole);
+            follower::catch_up(&index, changes, whole, follower::LARGE_BATCH_SIZE, |_| true).await?;
             None
         } else {
-            catch_up(&index, changes, archive, self.batch).await?
+            source.update(&index, &self.sight).await?
         };
         Ok(IndexedActivity { by_location: index.activity().await?, remark })
     }
@@ -171,8 +221,8 @@ impl SearchableArchive {
 
     async fn answer_once(&self, options: SearchOptions) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
         let archive = &*self.archive;
-        let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
-        let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive, self.batch).await?);
+        let index = self.source.index().await?;
+        let mut remarks = Vec::from_iter(self.source.update(&index, &self.sight).await?);
         let SearchOptions { query, limit, is_ranked, with_deleted, before } = options;
         let teams = find::requested_teams(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
         let zone = self.zone.clone();
@@ -184,7 +234,7 @@ impl SearchableArchive {
             is_ranked,
             with_deleted,
             before,
-            hidden: Arc::default(),
+            hidden: self.sight.hidden().cloned().unwrap_or_default(),
         };
         let answer = match hits::search(archive, &index, request).await {
             Ok(answer) => answer,
@@ -223,14 +273,17 @@ pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn W
     let options = SearchOptions { query, limit, is_ranked: args.rank, with_deleted, before: None };
     let (answer, remarks) = searchable.answer(options).await?;
     if args.json {
-        for hit in &answer.hits {
-            plain::json_line(out, &as_json(hit))?;
-        }
+        print_json(&answer, out)?;
     } else {
         print(&answer, args, &zone, out)?;
     }
     remarks.iter().for_each(|remark| print_remark(remark));
     Ok(())
+}
+
+/// Prints the hits, one JSON object per line.
+pub(crate) fn print_json(answer: &SearchAnswer, out: &mut dyn Write) -> io::Result<()> {
+    answer.hits.iter().try_for_each(|hit| plain::json_line(out, &as_json(hit)))
 }
 
 /// Updates the index within the time limit, because a person is waiting. Returns a remark if the index is
@@ -240,6 +293,7 @@ async fn catch_up(
     changes: &dyn Changes,
     archive: &dyn Archive,
     batch: usize,
+    sight: &Sight,
 ) -> anyhow::Result<Option<String>> {
     match follower::catch_up_within(index, changes, archive, batch, CATCH_UP, CATCH_UP).await {
         Ok(true) => return Ok(None),
@@ -254,6 +308,8 @@ async fn catch_up(
     if behind == Some(0) {
         return Ok(None);
     }
+    // The number counts messages of hidden channels too.
+    let behind = behind.filter(|_| *sight == Sight::Everything);
     let behind = behind.map(|behind| plain::counted(behind, "message", "messages") + " ").unwrap_or_default();
     Ok(Some(format!("index is {behind}behind: `annalist index` brings it up to date")))
 }

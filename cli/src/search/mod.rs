@@ -13,7 +13,8 @@ use process::config::{self, IndexArgs};
 use search::follower;
 
 pub(crate) use answer::{
-    IndexedActivity, SearchArgs, SearchOptions, SearchableArchive, mark_negations, print_remark, search,
+    IndexedActivity, SearchArgs, SearchOptions, SearchSource, SearchableArchive, mark_negations, print_json,
+    print_remark, search,
 };
 pub(crate) use indexing::{IndexingArgs, index, index_what_came};
 

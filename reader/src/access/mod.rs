@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use slack::ids::{ChannelId, TeamId, UserId};
 
-pub use private::PrivateChannels;
+pub use private::{MembershipCounts, PrivateChannels};
 pub use visible::VisibleArchive;
 
 /// Who makes a request.
@@ -38,6 +38,33 @@ pub enum Via {
     /// By the session of a sign-in.
     Session,
     Token,
+}
+
+impl Via {
+    /// Its name in logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Password => "password",
+            Self::Header => "header",
+            Self::Session => "session",
+            Self::Token => "token",
+        }
+    }
+}
+
+impl Reader {
+    /// The key under which the calls of this reader are counted: a token or a person counts alone, all others
+    /// together.
+    pub fn counted_as(&self) -> String {
+        match (&self.person, self.via) {
+            (Some((team, user)), _) => format!("{team}/{user}"),
+            (None, Via::Token | Via::Header | Via::Session) => {
+                format!("{} {}", self.via.as_str(), self.label)
+            }
+            (None, Via::Open | Via::Password) => String::new(),
+        }
+    }
 }
 
 /// What a reader sees of the archive.

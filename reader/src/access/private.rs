@@ -6,6 +6,7 @@ use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use ports::clock::TimestampMs;
 use rules::view::ChannelView;
 use rules::visibility::VisibilityRegister;
+use serde::Serialize;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::HiddenChannels;
@@ -24,6 +25,19 @@ struct PrivateChannel {
     locations: Vec<ChannelOfTeam>,
     /// Its members, in the workspaces whose lists of them are new enough.
     members: BTreeSet<(TeamId, UserId)>,
+    /// Whether one of these lists is new enough; `None` without any list.
+    is_list_new: Option<bool>,
+}
+
+/// How many private channels have a list of their members.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct MembershipCounts {
+    /// The channels that are private now.
+    pub private_channels: usize,
+    /// Those whose list is new enough, so that their members see them.
+    pub listed: usize,
+    /// Those whose list is too old.
+    pub stale: usize,
 }
 
 impl PrivateChannels {
@@ -55,11 +69,16 @@ impl PrivateChannels {
         let mut private = Vec::new();
         for locations in joined(&snapshots) {
             if is_private(&locations, &snapshots, &registers) {
-                let members = members(archive, &locations, now).await?;
-                private.push(PrivateChannel { locations, members });
+                private.push(with_members(archive, locations, now).await?);
             }
         }
         Ok(Self(private))
+    }
+
+    /// How many of them have a list of their members.
+    pub fn counts(&self) -> MembershipCounts {
+        let with = |is_new| self.0.iter().filter(|channel| channel.is_list_new == Some(is_new)).count();
+        MembershipCounts { private_channels: self.0.len(), listed: with(true), stale: with(false) }
     }
 
     /// The channels that this person is not a member of; all of them for a reader whose person is not known.
@@ -72,20 +91,22 @@ impl PrivateChannels {
     }
 }
 
-/// The people in the lists of these locations, each with the workspace of the list.
-async fn members(
+/// A private channel with the people in the lists of these locations, each with the workspace of the list.
+async fn with_members(
     archive: &dyn Archive,
-    locations: &[ChannelOfTeam],
+    locations: Vec<ChannelOfTeam>,
     now: TimestampMs,
-) -> Result<BTreeSet<(TeamId, UserId)>, ArchiveError> {
-    let mut members = BTreeSet::new();
-    for location in locations {
-        let list = memberships::read(archive, location).await?;
-        if let Some(list) = list.filter(|list| memberships::is_fresh(&list.as_of, now.seconds())) {
+) -> Result<PrivateChannel, ArchiveError> {
+    let (mut members, mut is_list_new) = (BTreeSet::new(), None);
+    for location in &locations {
+        let Some(list) = memberships::read(archive, location).await? else { continue };
+        let is_new = memberships::is_fresh(&list.as_of, now.seconds());
+        is_list_new = Some(is_new || is_list_new == Some(true));
+        if is_new {
             members.extend(list.members.into_iter().map(|user| (location.team.clone(), user)));
         }
     }
-    Ok(members)
+    Ok(PrivateChannel { locations, members, is_list_new })
 }
 
 /// The locations of each channel: those of one id in several workspaces, and those of the ids that a channel had

@@ -99,6 +99,8 @@ async fn a_member_sees_a_private_channel_as_long_as_its_list_is_not_older_than_a
         let person = (TeamId::parse(team).unwrap(), UserId::parse(user).unwrap());
         private.hidden_from(Some(&person)).iter().map(|(_, channel)| channel.to_string()).collect()
     };
+    let counts = MembershipCounts { private_channels: 4, listed: 2, stale: 1 };
+    assert_eq!(private.counts(), counts);
     assert_eq!(hidden_from("T1", "U1"), ["C3", "C4"]);
     assert_eq!(hidden_from("T1", "U2"), ["C2", "C3", "C4"]);
     assert_eq!(hidden_from("T1", "U3"), ["C1", "C2", "C3", "C4", "C5"]);

@@ -43,6 +43,12 @@ impl SiteAddress {
     pub fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
+
+    /// What browsers send as the origin of its pages, always with the port.
+    pub fn origin(&self) -> String {
+        let port = self.0.port_or_known_default().unwrap_or_default();
+        format!("{}://{}:{port}", self.0.scheme(), self.host())
+    }
 }
 
 fn parse(text: &str) -> Result<Url, InvalidIssuer> {

@@ -16,7 +16,7 @@ use super::view::{ChannelView, FileView, MessageView};
 use super::{pin, profile, reaction};
 use ports::archive::item::{ERASED, EXPIRED, WITHHELD};
 use ports::archive::{Item, rows, text_attributes};
-use ports::files::FileKey;
+use ports::files::{FileKey, FileKeyParts};
 
 /// The text that readers show of a message whose author had opted out.
 pub const WITHHELD_TEXT: &str = "(not archived: its author opted out)";
@@ -111,25 +111,51 @@ pub fn directory(item: &Item) -> Value {
 
 /// The row with addresses instead of file keys. The files are below `files_uri`, which has no trailing slash.
 pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
+    with_addresses(row, |key, _| format!("{files_uri}/{key}"))
+}
+
+/// The row with the addresses of the site that serves the files, which name no channel.
+pub fn site_address(row: &Value) -> Cow<'_, Value> {
+    with_addresses(row, |key, updated_s| match key.parts() {
+        Some(FileKeyParts::Shared { team, file, .. }) => {
+            let version = updated_s.map(|at| format!("?updated={at}")).unwrap_or_default();
+            format!("/files/{team}/{file}{version}")
+        }
+        Some(FileKeyParts::Image { team }) => {
+            let hash = key.as_str().rsplit('/').next().unwrap_or_default();
+            format!("/pictures/{team}/{hash}")
+        }
+        // Not a key of this program's: nothing serves it.
+        None => String::new(),
+    })
+}
+
+/// The row with the address of each key. A version of a canvas also has the time of its edit.
+fn with_addresses(row: &Value, address: impl Fn(&FileKey, Option<u64>) -> String) -> Cow<'_, Value> {
     const NAMES: [&str; 4] = ["files_s3", "uri", "other_uris", "image_file"];
     if NAMES.iter().all(|name| row.get(name).is_none()) {
         return Cow::Borrowed(row);
     }
     let mut row = row.clone();
-    let replace_key = |value: &mut Value| {
+    let replace_key = |value: &mut Value, updated_s: Option<u64>| {
         if let Some(key) = value.as_str().and_then(FileKey::parse) {
-            *value = format!("{files_uri}/{key}").into();
+            *value = address(&key, updated_s).into();
         }
     };
     for name in NAMES {
         match row.get_mut(name) {
-            Some(Value::Array(keys)) => keys.iter_mut().for_each(replace_key),
-            Some(key) => replace_key(key),
+            Some(Value::Array(keys)) => keys.iter_mut().for_each(|key| replace_key(key, None)),
+            Some(key) => replace_key(key, None),
             None => {}
         }
     }
     let versions = row.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten();
-    versions.filter_map(|version| version.get_mut("uri")).for_each(replace_key);
+    for version in versions {
+        let updated_s = version.get("updated").and_then(Value::as_u64);
+        if let Some(uri) = version.get_mut("uri") {
+            replace_key(uri, updated_s);
+        }
+    }
     Cow::Owned(row)
 }
 
@@ -157,6 +183,24 @@ mod tests {
     use ports::archive::ItemKey;
 
     use super::*;
+
+    #[test]
+    fn a_site_has_addresses_without_channels() {
+        let key = |name: &str| format!("slack/T1/C1/1.000000/{name}");
+        let image = "slack/T1/images/0123456789abcdef0123456789abcdef";
+        let row = json!({ "uri": key("F1"), "other_uris": [key("F1")], "files_s3": [key("F2"), null, 7], "text": key("F3"),
+            "image_file": image, "versions": [{ "uri": key("F1.001700000100"), "updated": 1_700_000_100 }, null, {}] });
+        let expected = json!({ "uri": "/files/T1/F1", "other_uris": ["/files/T1/F1"], "files_s3": ["/files/T1/F2", null, 7],
+            "text": key("F3"), "image_file": "/pictures/T1/0123456789abcdef0123456789abcdef",
+            "versions": [{ "uri": "/files/T1/F1?updated=1700000100", "updated": 1_700_000_100 }, null, {}] });
+        assert_eq!(*site_address(&row), expected);
+        assert_eq!(
+            address(&row, "s3://b")["versions"][0]["uri"],
+            "s3://b/slack/T1/C1/1.000000/F1.001700000100"
+        );
+        let unknown = json!({ "uri": "slack/nothing/of/this/program/at/all" });
+        assert_eq!(site_address(&unknown)["uri"], "");
+    }
 
     #[test]
     fn readers_see_the_place_of_a_withheld_message_and_nothing_of_an_expired_one() {

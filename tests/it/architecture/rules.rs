@@ -43,6 +43,7 @@ pub(super) const RULES: &[Rule] = &[
             "reader/src/",
             "search/src/",
             "viewer/src/",
+            "cli/src/api/",
             "cli/src/mcp/",
             "cli/src/read/",
             "cli/src/view.rs",

@@ -48,6 +48,7 @@ async fn a_healthy_installation_passes_every_check() {
             "files",
             "waiting",
             "history",
+            "private",
             "disk",
             "permissions",
             "database",

@@ -3,7 +3,7 @@
 use axum::extract::{Path, Query};
 use jiff::civil::Date;
 use maud::html;
-use reader::joined::JoinedChannel;
+use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::names::DisplayNames;
 use rules::view::MessageView;
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use crate::answer::{self, PageError};
 use crate::gather::pictures::{self, PictureBook};
 use crate::gather::timeline::TimelineStart;
 use crate::gather::{self, channel, channel_info, learn_names};
+use crate::links::LinkScheme;
 use crate::pages::layout::{self, Frame, MainPane, SidePane};
 use crate::pages::message::PageMessage;
 use crate::pages::thread::ThreadPage;
@@ -104,19 +105,10 @@ pub(super) async fn in_channel(
     mut beside: Beside,
 ) -> PageResult {
     let location = channel.current_location();
-    let mut roots: Vec<Ts> = page.messages.iter().map(|message| message.ts.clone()).collect();
-    if let Beside::Thread(thread) = &beside {
-        roots.push(thread.root_ts.clone());
-    }
-    if let Some(index) = state.index.get().await {
-        // Even without counts, threads are linked.
-        let sizes = index.thread_sizes(channel.locations(), &roots).await.unwrap_or_default();
-        for message in &mut page.messages {
-            message.thread = sizes.get(&message.ts).cloned();
-        }
-        if let Beside::Thread(thread) = &mut beside {
-            thread.size = sizes.get(&thread.root_ts).cloned();
-        }
+    count_replies(state, channel, &mut page, &mut beside).await;
+    if state.live.is_some() && page.ends.newer.is_none() {
+        let after = page.messages.last().map(|last| format!("?after={}", last.ts)).unwrap_or_default();
+        page.live = Some(format!("{}/live{after}", LINKS.channel(location)));
     }
     let mut all: Vec<&PageMessage> = page.messages.iter().collect();
     if let Beside::Thread(thread) = &beside {
@@ -159,6 +151,58 @@ pub(super) async fn in_channel(
         side_pane,
     };
     Ok(answer::html(layout::page(&frame, &LINKS)))
+}
+
+async fn count_replies(
+    state: &Visit,
+    channel: &JoinedChannel<'_>,
+    page: &mut TimelinePage,
+    beside: &mut Beside,
+) {
+    let mut roots: Vec<Ts> = page.messages.iter().map(|message| message.ts.clone()).collect();
+    if let Beside::Thread(thread) = beside {
+        roots.push(thread.root_ts.clone());
+    }
+    if let Some(index) = state.index.get().await {
+        // Even without counts, threads are linked.
+        let sizes = index.thread_sizes(channel.locations(), &roots).await.unwrap_or_default();
+        for message in &mut page.messages {
+            message.thread = sizes.get(&message.ts).cloned();
+        }
+        if let Beside::Thread(thread) = beside {
+            thread.size = sizes.get(&thread.root_ts).cloned();
+        }
+    }
+}
+
+/// The newest messages of a channel, oldest first, each as HTML.
+pub(crate) struct NewestArticles {
+    pub(crate) articles: Vec<(Ts, String)>,
+    /// All ids of the channel.
+    pub(crate) locations: Vec<ChannelOfTeam>,
+    /// Whether the channel has no others.
+    pub(crate) is_whole: bool,
+}
+
+/// Reads the newest messages of a channel; `None` if the reader has no such channel.
+pub(crate) async fn newest_articles(
+    state: &Visit,
+    team: &str,
+    called: &str,
+) -> Result<Option<NewestArticles>, PageError> {
+    let Some(channel) = channel::channel_in_team(&*state.archive, team, called).await? else {
+        return Ok(None);
+    };
+    let mut page = gather::timeline::read(&channel, &TimelineStart::Newest, &state.zone).await?;
+    count_replies(state, &channel, &mut page, &mut Beside::Nothing).await;
+    let all: Vec<&PageMessage> = page.messages.iter().collect();
+    let (names, pictures) = names_and_pictures(state, &channel, &all).await?;
+    let location = channel.current_location();
+    let shown =
+        PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, location };
+    let articles = pages::timeline::articles(&page, &shown);
+    let locations = channel.locations().to_vec();
+    Ok(Some(NewestArticles { articles, locations, is_whole: page.ends.older.is_none() }))
 }
 
 /// Reads the names and pictures of everyone in these messages.

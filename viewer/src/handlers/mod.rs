@@ -28,7 +28,7 @@ type PageResult = Result<Response, PageError>;
 
 const LINKS: ServedLinks = ServedLinks;
 
-fn timestamp(text: &str) -> Result<Ts, PageError> {
+pub(crate) fn timestamp(text: &str) -> Result<Ts, PageError> {
     permalink::ts(text).ok_or_else(|| {
         PageError::Invalid("Name a message by its timestamp, such as 1620000000.000200.".to_owned())
     })

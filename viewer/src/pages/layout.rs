@@ -136,7 +136,7 @@ fn search_form(menu: &ChannelMenu, query: &str, links: &dyn LinkScheme) -> Marku
 /// The directives of the served policy that a page can contain itself, because an exported page is opened
 /// without a server. `file:` allows the folder of the export.
 const POLICY: &str = "default-src 'none'; img-src 'self' file:; media-src 'self' file:; style-src 'self' file:; \
-    script-src 'self' file:; form-action 'self' file:; base-uri 'none'";
+    script-src 'self' file:; connect-src 'self'; form-action 'self' file:; base-uri 'none'";
 
 /// Renders an HTML document with its head.
 pub fn document(title: &str, links: &dyn LinkScheme, body: &Markup) -> Markup {

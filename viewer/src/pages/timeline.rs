@@ -46,6 +46,8 @@ pub struct TimelinePage {
     pub is_from_end: bool,
     /// The day up to which the channel was compared with Slack.
     pub proven_to: Option<String>,
+    /// The address of the messages that come while the page is open.
+    pub live: Option<String>,
 }
 
 /// A channel's name, topic and marks.
@@ -150,18 +152,13 @@ pub fn messages(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     let older = ends.older.as_ref().and_then(|ts| shown.links.before(shown.location, ts));
     let newer = ends.newer.as_ref().and_then(|ts| shown.links.after(shown.location, ts));
     html! {
-        div class={ "timeline" @if page.is_from_end { " from-end" } } tabindex="0" role="region" aria-label="Messages" {
+        div class={ "timeline" @if page.is_from_end { " from-end" } } tabindex="0" role="region" aria-label="Messages" data-live=[&page.live] {
             div class="timeline-inner" {
                 @if let Some(older) = older { p class="way" { a rel="prev" href=(older) { "Older messages" } } }
                 @else if !messages.is_empty() && ends.older.is_none() { p class="quiet way" { "The archive begins here." } }
                 (missing_day(page, shown))
                 @for day_messages in messages.chunk_by(|one, other| times::day(&one.ts, shown.zone) == times::day(&other.ts, shown.zone)) {
-                    section class="day" {
-                        @if let Some(day) = day_messages.first().and_then(|first| times::day(&first.ts, shown.zone)) {
-                            h2 { time datetime=(day) { (times::day_in_words(day)) } }
-                        }
-                        (day(day_messages, target.as_ref(), shown))
-                    }
+                    (day_section(day_messages.first(), day(day_messages, target.as_ref(), shown), shown))
                 }
                 @if messages.is_empty() { p class="quiet way" { (no_messages(page)) } }
                 @if let Some(newer) = newer { p class="way" { a rel="next" href=(newer) { "Newer messages" } } }
@@ -170,6 +167,34 @@ pub fn messages(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
             }
         }
     }
+}
+
+fn day_section(first: Option<&PageMessage>, messages: Markup, shown: &PageContext<'_>) -> Markup {
+    html! {
+        section class="day" {
+            @if let Some(day) = first.and_then(|first| times::day(&first.ts, shown.zone)) {
+                h2 { time datetime=(day) { (times::day_in_words(day)) } }
+            }
+            (messages)
+        }
+    }
+}
+
+/// Renders each message alone, as the page has it; the first of a day with the day. If there are older messages, the
+/// first one is left out, because it depends on the one before it.
+pub fn articles(page: &TimelinePage, shown: &PageContext<'_>) -> Vec<(Ts, String)> {
+    let article = |(index, message): (usize, &PageMessage)| {
+        let before = index.checked_sub(1).and_then(|before| page.messages.get(before));
+        let is_first = before
+            .is_none_or(|before| times::day(&before.ts, shown.zone) != times::day(&message.ts, shown.zone));
+        let in_run =
+            before.filter(|before| !is_first && before.is_join_or_leave() == message.is_join_or_leave());
+        let article = one(in_run, message, None, false, shown);
+        let article = if is_first { day_section(Some(message), article, shown) } else { article };
+        (message.ts.clone(), article.into_string())
+    };
+    let left_out = usize::from(page.ends.older.is_some());
+    page.messages.iter().enumerate().skip(left_out).map(article).collect()
 }
 
 /// Explains a page without messages. If more follow in its direction, all rows that it read are replies.
@@ -247,15 +272,28 @@ pub(super) fn each(
     html! {
         @for (index, message) in messages.iter().enumerate() {
             @let before = index.checked_sub(1).and_then(|before| messages.get(before));
-            @let rootless = if is_in_thread { None } else { rootless_thread(before, message) };
-            @let flags = MessageFlags {
-                continues_previous: rootless.is_none() && before.is_some_and(|before| is_same_moment(before, message)),
-                is_target: Some(&message.ts) == target,
-                is_in_thread,
-            };
-            @if let Some(root_ts) = &rootless { (rootless_line(root_ts, shown)) }
-            (message::message_article(message, flags, shown))
+            (one(before, message, target, is_in_thread, shown))
         }
+    }
+}
+
+fn one(
+    before: Option<&PageMessage>,
+    message: &PageMessage,
+    target: Option<&Ts>,
+    is_in_thread: bool,
+    shown: &PageContext<'_>,
+) -> Markup {
+    let rootless = if is_in_thread { None } else { rootless_thread(before, message) };
+    let flags = MessageFlags {
+        continues_previous: rootless.is_none()
+            && before.is_some_and(|before| is_same_moment(before, message)),
+        is_target: Some(&message.ts) == target,
+        is_in_thread,
+    };
+    html! {
+        @if let Some(root_ts) = &rootless { (rootless_line(root_ts, shown)) }
+        (message::message_article(message, flags, shown))
     }
 }
 

@@ -29,7 +29,7 @@ async fn every_response_forbids_other_content_and_scripts() {
         let answer = fixture.get(path).await;
         assert_eq!(
             answer.header("content-security-policy"),
-            "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'; script-src 'self'; form-action 'self'; \
+            "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; \
              base-uri 'none'; frame-ancestors 'none'",
             "{path}"
         );

@@ -107,6 +107,9 @@ impl ViewerFixture {
                 &CookieKey::new([7; 32]),
             ),
             is_private_for_all: self.is_private_for_all,
+            has_live: true,
+            logs_access: true,
+            programs: Router::new(),
         })
     }
 

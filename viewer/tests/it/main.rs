@@ -11,6 +11,7 @@ mod figures;
 mod files;
 mod fixture;
 mod hostile;
+mod live;
 mod long_texts;
 mod messages;
 mod private;

@@ -12,7 +12,7 @@ use slack::ids::ChannelId;
 
 use super::check::DoctorCheck;
 use super::facts::{ArchiveFacts, Facts, Gaps};
-use crate::operate::status::{ProofLine, QueueStatus, Status, file_counts};
+use crate::operate::status::{ProofLine, QueueStatus, Status, file_counts, unlisted};
 use crate::plain::{self, age};
 
 const BACKLOG: &str = "backlog";
@@ -23,6 +23,7 @@ const WAITING: &str = "waiting";
 const HISTORY: &str = "history";
 const PROOF: &str = "proof";
 const COPY: &str = "copy";
+const PRIVATE: &str = "private";
 const DISK: &str = "disk";
 const PERMISSIONS: &str = "permissions";
 const DATABASE: &str = "database";
@@ -55,9 +56,10 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             checks.push(history(&archive_facts.status, &facts.backend_flag));
             checks.extend(proof(&archive_facts.status, &facts.backend_flag));
             checks.extend(copy(&archive_facts.status));
+            checks.push(private_channels(&archive_facts.status));
             checks
         }
-        Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING, HISTORY]
+        Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING, HISTORY, PRIVATE]
             .map(|check| DoctorCheck::skipped(check, "there is no archive to check"))
             .into(),
     };
@@ -70,6 +72,21 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
         checks.push(database(integrity));
     }
     checks
+}
+
+/// Only the members of a private channel see it, so that a list that is missing hides it from them.
+fn private_channels(status: &Result<Status, String>) -> DoctorCheck {
+    match status {
+        Ok(status) => match unlisted(&status.memberships) {
+            None => DoctorCheck::ok(PRIVATE, "the members of each are known"),
+            Some(unlisted) => DoctorCheck::finding(
+                PRIVATE,
+                format!("{unlisted}: no reader but admins sees them"),
+                "invite the app to them with /invite @annalist; the next sync of the directory lists the members",
+            ),
+        },
+        Err(_) => DoctorCheck::skipped(PRIVATE, "the archive cannot be read"),
+    }
 }
 
 fn backlog(archive_facts: &ArchiveFacts, backend_flag: &str) -> Vec<DoctorCheck> {
@@ -420,6 +437,7 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
 #[cfg(test)]
 mod tests {
     use ports::clock::TimestampMs;
+    use reader::access::MembershipCounts;
     use reader::files::MissingFiles;
     use reader::proof::TeamProof;
     use rules::history::progress::HistoryProgress;
@@ -427,6 +445,7 @@ mod tests {
     use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::super::check::{CheckState, assert_check};
+
     use super::*;
     use crate::operate::copy::state::CopyState;
     use crate::operate::status::HistoryLine;
@@ -457,6 +476,24 @@ mod tests {
             existence_check: Vec::new(),
             directory: Vec::new(),
             copy: None,
+            memberships: MembershipCounts::default(),
+        }
+    }
+
+    #[test]
+    fn a_private_channel_without_a_new_list_of_members_is_a_finding() {
+        let counts = |private_channels, listed, stale| MembershipCounts { private_channels, listed, stale };
+        for (memberships, expected) in [
+            (counts(0, 0, 0), "the members of each are known"),
+            (counts(3, 3, 0), "the members of each are known"),
+            (counts(3, 2, 0), "3 private channels; no list of members for 1: no reader but admins sees them"),
+            (
+                counts(1, 0, 1),
+                "1 private channel; no list of members for 1, 1 of them too old: no reader but admins sees them",
+            ),
+        ] {
+            let check = private_channels(&Ok(Status { memberships, ..status(Vec::new()) }));
+            assert_eq!((check.says.as_str(), check.next.is_some()), (expected, expected.contains("no list")));
         }
     }
 

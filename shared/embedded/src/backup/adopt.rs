@@ -19,7 +19,7 @@ use crate::changes::renew_epoch;
 use crate::connection::{
     create_empty_file, create_empty_in_memory, open_for_reading, open_for_writing, schema_objects, schema_of,
 };
-use ports::archive::Attributes;
+use ports::archive::{Attributes, key};
 
 /// Tables that are not copied: existence is confirmed again, and the rowids of recorded changes are different
 /// here.
@@ -37,6 +37,8 @@ pub struct Adopted {
     /// Tables, views, indexes and triggers that this program does not create and that were left out: their
     /// number and the name of the first one.
     pub left_out: Option<(usize, String)>,
+    /// The number of rows of tokens with which readers read.
+    pub reader_tokens: u64,
 }
 
 /// A table of the migrations.
@@ -78,8 +80,12 @@ pub fn adopt(database: &Path, schema: usize, own: &Path) -> Result<Adopted, Back
         copy_rows(&foreign, &filling, table)?;
     }
     filling.finish()?;
+    let count = "SELECT count(*) FROM items WHERE item_id = ?1";
+    let reader_tokens = foreign
+        .query_row(count, [key::reader_tokens()], |row| row.get::<_, u32>(0))
+        .map_err(|error| BackupError::database(&error))?;
     let left_out = left_out(&foreign, &expected).map_err(|error| BackupError::database(&error))?;
-    Ok(Adopted { left_out })
+    Ok(Adopted { left_out, reader_tokens: reader_tokens.into() })
 }
 
 fn unusable(error: rusqlite_migration::Error) -> BackupError {

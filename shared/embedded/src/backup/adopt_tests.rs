@@ -39,7 +39,7 @@ fn text(connection: &Connection, query: &str) -> String {
 #[test]
 fn rows_are_copied_without_active_leases_and_confirmations() {
     let (adopted, own, _folder) = adopted("", SCHEMA).unwrap();
-    assert_eq!(adopted, Adopted { left_out: None });
+    assert_eq!(adopted, Adopted { left_out: None, reader_tokens: 0 });
     assert_eq!(text(&own, "SELECT attributes FROM items WHERE timestamp = 'F1'"), r#"{"text":"kept"}"#);
     assert_eq!(text(&own, "SELECT timestamp FROM items WHERE parent = 'thread#T1#1'"), "1.000000");
     assert_eq!(text(&own, "SELECT body FROM jobs WHERE seq = 1"), "body");
@@ -244,7 +244,11 @@ fn a_database_of_every_earlier_schema_is_migrated() {
             .execute_batch("INSERT INTO items VALUES ('user#T1', 'U1', NULL, '{\"name\":\"ana\"}')")
             .unwrap();
         drop(earlier);
-        assert_eq!(adopt(&file, schema, &own).unwrap(), Adopted { left_out: None }, "{schema}");
+        assert_eq!(
+            adopt(&file, schema, &own).unwrap(),
+            Adopted { left_out: None, reader_tokens: 0 },
+            "{schema}"
+        );
         let own = Connection::open(own).unwrap();
         assert_eq!(first_altered_object(&own).unwrap(), None);
         assert_eq!(text(&own, "SELECT name FROM users"), "ana");

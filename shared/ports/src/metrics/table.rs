@@ -348,6 +348,12 @@ metrics_table! {
     PROCESSOR_SECONDS = "annalist_processor_seconds", Histogram, "",
         "Time in which the processor answered a question, in seconds.";
 
+    ["Pages"]
+    SIGN_INS = "annalist_sign_ins_total", Counter, "outcome",
+        "Sign-ins of readers by outcome: signed_in, refused, invalid (they did not belong to a sign-in that began here), failed.";
+    LIVE_STREAMS = "annalist_live_streams", Gauge, "",
+        "Open pages of channels that wait for new messages. 100 are all there are.";
+
     ["Archive"]
     ARCHIVE_DUPLICATES = "annalist_archive_duplicates_total", Counter, "",
         "Events that changed nothing because the archive already had them or something newer.";

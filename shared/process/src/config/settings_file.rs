@@ -23,7 +23,8 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-pub(super) const NAMES: [&str; 72] = [
+pub(super) const NAMES: [&str; 74] = [
+    "ANNALIST_ACCESS_LOG",
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
     "ANNALIST_BUCKET",
@@ -77,6 +78,7 @@ pub(super) const NAMES: [&str; 72] = [
     "ANNALIST_TABLE",
     "ANNALIST_TZ",
     "ANNALIST_VIEWER_ADMINS",
+    "ANNALIST_VIEWER_API_PER_MINUTE",
     "ANNALIST_VIEWER_GUESTS",
     "ANNALIST_VIEWER_HOST",
     "ANNALIST_VIEWER_LISTEN",

@@ -24,6 +24,9 @@ pub(super) const GUARDS: [&str; 3] = ["viewer_password_file", "viewer_user_heade
 /// everyone on the machine.
 pub const CLIENT_SECRET: &str = "ANNALIST_OIDC_CLIENT_SECRET";
 
+/// Calls of the API and of MCP that a reader may make in a minute.
+const DEFAULT_API_PER_MINUTE: u32 = 120;
+
 /// What a provider is asked for: who it is, and no address.
 pub const DEFAULT_SCOPE: &str = "openid profile";
 
@@ -64,6 +67,12 @@ pub struct ViewerArgs {
     /// Who sees the channels that were public and are private now: their members, or everyone
     #[arg(long, env = "ANNALIST_VIEWER_PRIVATE", value_name = "WHO", value_enum, default_value_t = ViewerPrivate::Members)]
     pub viewer_private: ViewerPrivate,
+    /// Calls of the API and of MCP that each reader may make in a minute; 0 for any number
+    #[arg(long, env = "ANNALIST_VIEWER_API_PER_MINUTE", value_name = "N", default_value_t = DEFAULT_API_PER_MINUTE)]
+    pub viewer_api_per_minute: u32,
+    /// Log who reads which channel and file; never what they search for
+    #[arg(long, env = "ANNALIST_ACCESS_LOG")]
+    pub access_log: bool,
     /// The time zone of the pages
     #[command(flatten)]
     pub zone: ZoneArgs,
