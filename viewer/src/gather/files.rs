@@ -9,7 +9,7 @@ use rules::project;
 use rules::view::FileView;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
-use crate::pages::files::{CanvasPage, FileKind, FileStateName, FilesPage, ListedFile};
+use crate::pages::files::{CanvasPage, FileKind, FileStateName, FilesPage, ShownFile};
 
 /// Files per page.
 const PAGE: usize = 50;
@@ -33,7 +33,7 @@ pub struct FilesFilter {
 }
 
 impl FilesFilter {
-    fn admits(&self, file: &ListedFile) -> bool {
+    fn admits(&self, file: &ShownFile) -> bool {
         let row = &file.row;
         let is_from = |people: &Vec<UserId>| file.user.as_ref().is_some_and(|user| people.contains(user));
         (self.name.is_empty() || row.name().unwrap_or_default().to_lowercase().contains(&self.name))
@@ -79,7 +79,7 @@ async fn read_rows(
     archive: &dyn Archive,
     filter: &FilesFilter,
     start: Option<&(TeamId, String)>,
-) -> Result<(Vec<ListedFile>, Option<(TeamId, String)>), ArchiveError> {
+) -> Result<(Vec<ShownFile>, Option<(TeamId, String)>), ArchiveError> {
     let (mut listed, mut read) = (Vec::new(), 0);
     let teams = find::teams(archive).await?;
     for team in teams.iter().filter(|team| start.is_none_or(|(first, _)| *team >= first)) {
@@ -106,13 +106,13 @@ async fn read_rows(
     Ok((listed, None))
 }
 
-fn listed_file(item: &Item) -> Option<ListedFile> {
+fn listed_file(item: &Item) -> Option<ShownFile> {
     let row = project::file(item)?;
     let object = row::object(item);
     let user = object.as_ref().and_then(|object| UserId::parse(object.user.as_deref()?).ok());
     let shared_at = row.shares().map(|(_, ts)| ts).max_by_key(Ts::micros);
     let created = || Ts::parse(&format!("{}.000000", object.as_ref()?.created?)).ok();
-    Some(ListedFile { user, shared_at: shared_at.or_else(created), row })
+    Some(ShownFile { user, shared_at: shared_at.or_else(created), row })
 }
 
 /// Reads the page of a canvas; `None` if the file is unknown or no canvas.

@@ -115,7 +115,7 @@ impl FileStateName {
 
 /// A file of the list.
 #[derive(Debug)]
-pub struct ListedFile {
+pub struct ShownFile {
     /// The row from [`rules::project::file`].
     pub row: FileView,
     /// Who uploaded it.
@@ -128,7 +128,7 @@ pub struct ListedFile {
 #[derive(Debug, Default)]
 pub struct FilesPage {
     /// The files, newest first.
-    pub files: Vec<ListedFile>,
+    pub files: Vec<ShownFile>,
     /// Where the next page starts, if there is one.
     pub next: Option<FilesStart>,
 }
@@ -272,8 +272,8 @@ fn filter_form(form: &FilesForm, address: &str, context: &FilesContext<'_>) -> M
     }
 }
 
-fn entry(file: &ListedFile, context: &FilesContext<'_>) -> Markup {
-    let ListedFile { row, user, .. } = file;
+fn entry(file: &ShownFile, context: &FilesContext<'_>) -> Markup {
+    let ShownFile { row, user, .. } = file;
     let links = context.links;
     let name = plain::excerpt(row.name().unwrap_or("unnamed"), MAX_FILE_NAME_CHARS);
     let state = row.state().unwrap_or("pending");
