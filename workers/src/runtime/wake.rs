@@ -105,11 +105,10 @@ async fn make_turn(
 ) -> Result<NextTurn, PortError> {
     let archive = &*ports.archive;
     let state = aside::read_state(archive, queue, &wake.team).await?;
-    if !state.waits || state.wake != wake.number {
-        // The process that replaced it may have died before it sent the other.
-        if state.waits && !state.heard && state.wake == wake.number + 1 {
-            aside::send_wake(ports, queue, &state).await?;
-        }
+    // A wake that was replaced goes on until the other has made a turn: that one may be delayed for longer than the next
+    // replacement takes, or the process that replaced it may have died before it sent it.
+    let is_latest = state.wake == wake.number;
+    if !state.waits || (!is_latest && state.heard) {
         return Ok(NextTurn::Never);
     }
     if delivery.receive_count >= MAX_RECEIVES {
@@ -126,7 +125,7 @@ async fn make_turn(
         return Ok(NextTurn::After(FULL));
     }
     let mut state = state;
-    state.heard = true;
+    state.heard |= is_latest;
     if !state.evaluate(now) {
         return Ok(NextTurn::After(NEXT_TURN));
     }

@@ -329,6 +329,29 @@ async fn a_lost_wake_is_sent_again() {
     running.stop().await;
 }
 
+/// As on a queue that delays its messages for longer than a wake that seems lost is awaited.
+#[tokio::test(start_paused = true)]
+async fn a_wake_that_is_replaced_before_it_arrives_makes_its_turn() {
+    let fixture = RuntimeFixture::new();
+    let (worker, ended, _) = switched(WaitCause::Token);
+    send(&fixture, [("T1#C1", "m1".to_owned())]).await;
+    let running = fixture.start(&worker, settings());
+    sleep(Duration::from_secs(2)).await;
+    ended.store(true, Ordering::SeqCst);
+    // Others replace the wake every second and send none of the new ones.
+    for _ in 0..60 {
+        let mut replaced = state(&fixture).await;
+        if !replaced.waits {
+            break;
+        }
+        replaced.renew_wake();
+        drop(fixture.memory.write(&replaced.update().unwrap()).await.unwrap());
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!((worker.done(), aside(&fixture)), (vec!["m1".to_owned()], 0));
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn invented_workspaces_are_bounded() {
     let fixture = RuntimeFixture::new();
