@@ -333,7 +333,7 @@ async fn history_that_was_read_closes_a_gap_and_is_in_the_coverage() {
     let mut expected = json!({ "team_id": TEAM, "channel_id": CHANNEL, "name": null,
         "spans": [live(0, 10), live(70, 80)],
         "holes": [before, hole(&ts(10), &ts(70), "downtime", "missing")],
-        "last_message_timestamp": 1_700_000_080, "limited_before": null });
+        "last_message_timestamp": 1_700_000_080, "limited_before": null, "verified": null, "expired_before": null });
     assert_eq!(json_lines(data, &["coverage"]).await, [expected.clone()]);
 
     // First the newest page is read, then Slack reports its plan's limit for the older part.

@@ -6,6 +6,7 @@
 
 pub mod fault;
 mod files;
+mod objects;
 pub mod policy;
 pub mod request_counter;
 mod versions;

@@ -219,7 +219,7 @@ async fn each_fault_of_the_archive_is_one_finding() {
     let both = installation.doctor(defaults()).await;
     assert_eq!(both.code, Some(1));
     let found = findings(&both);
-    assert!(found.len() == 2 && found[0].contains("1 job could not be stored"), "{both:?}");
+    assert!(found.len() == 2 && found[0].contains("1 job in quarantine"), "{both:?}");
     assert!(
         found[0].contains(&format!("annalist quarantine list --data {}", installation.data())),
         "{both:?}"

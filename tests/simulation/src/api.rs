@@ -109,6 +109,13 @@ impl SlackTruth {
         is_joined.then(|| workspace.bookmarks.get(channel).cloned().unwrap_or_default())
     }
 
+    /// Changes the bookmarks of a channel.
+    pub(super) fn change_bookmarks(&self, world: &World, channel: &str) {
+        if let Some(workspace) = lock(&self.state).workspace(BOT_TOKEN) {
+            bookmarks::change(world, workspace.bookmarks.entry(channel.to_owned()).or_default());
+        }
+    }
+
     /// Returns the channel's current id, after any id change.
     pub(super) fn current_id(&self, channel: &str) -> String {
         let moved = lock(&self.state)

@@ -54,10 +54,13 @@ pub(super) fn with_odd_entry(world: &World, answer: SlackAnswer) -> SlackAnswer 
     answer.with_body(body.to_string())
 }
 
-/// Reads the lists once more, a day later, and compares the bookmarks in the archive with those in Slack.
+/// Changes the lists and reads them once more, a day later, and compares the bookmarks in the archive with those in Slack.
 pub(super) async fn check_bookmarks(all: &SimulationState) {
     sleep(DUE_AGAIN).await;
     let Ok(team) = TeamId::parse(TEAM) else { return };
+    for channel in (0..LISTED_CHANNELS).map(listed_channel) {
+        all.truth.change_bookmarks(&all.world, &channel);
+    }
     let life = Life::new("a day later".into(), 0);
     let dependencies = all.dependencies_for(&life);
     let ports = dependencies.ports;

@@ -93,38 +93,6 @@ impl Bucket {
         reader::open(self, name).await
     }
 
-    /// Calls `each` with the name and the size of each object whose name below the prefix begins with `names`.
-    ///
-    /// # Errors
-    /// [`FilesError::Unavailable`]
-    pub async fn list(
-        &self,
-        names: &str,
-        each: &mut (dyn for<'n> FnMut(&'n str, u64) + Send),
-    ) -> Result<(), FilesError> {
-        let request = self.objects.list_objects_v2().bucket(&self.name).prefix(self.key(names));
-        let mut pages = request.into_paginator().send();
-        while let Some(page) = pages.next().await {
-            for object in page.map_err(|error| self.unavailable(&error))?.contents() {
-                let name = object.key().and_then(|key| key.strip_prefix(&self.prefix));
-                let size_bytes = object.size().and_then(|size| u64::try_from(size).ok());
-                if let (Some(name), Some(size_bytes)) = (name, size_bytes) {
-                    each(name, size_bytes);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes an object, if it exists; in a bucket with versions it becomes an older one.
-    ///
-    /// # Errors
-    /// [`FilesError::Unavailable`]
-    pub async fn remove(&self, name: &str) -> Result<(), FilesError> {
-        let removed = self.objects.delete_object().bucket(&self.name).key(self.key(name)).send().await;
-        removed.map(drop).map_err(|error| self.unavailable(&error))
-    }
-
     /// Checks that the bucket exists and can be reached.
     ///
     /// # Errors
@@ -134,7 +102,7 @@ impl Bucket {
         response.map(drop).map_err(|error| self.unavailable(&error))
     }
 
-    fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> FilesError
+    pub(crate) fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> FilesError
     where
         E: ProvideErrorMetadata + Error + 'static,
     {

@@ -14,7 +14,7 @@ pub(super) fn actions(service: &str, operation: &str) -> Vec<String> {
         ("s3", "ListObjectVersions") => &["ListBucketVersions"],
         // The request names each object with its version.
         ("s3", "DeleteObjects") => &["DeleteObject", "DeleteObjectVersion"],
-        ("s3", "HeadBucket") => &["ListBucket"],
+        ("s3", "HeadBucket" | "ListObjectsV2") => &["ListBucket"],
         ("s3", "HeadObject") => &["GetObject"],
         ("s3", "CreateMultipartUpload" | "UploadPart" | "CompleteMultipartUpload") => &["PutObject"],
         ("s3", "GetBucketEncryption") => &["GetEncryptionConfiguration"],

@@ -100,7 +100,8 @@ fn every_call_is_permitted_and_every_permission_is_for_a_call() {
             let path = AWS_SOURCES.iter().find_map(|source| file.path.strip_prefix(source))?;
             Some((path, calls(file, &operations)))
         })
-        .filter(|(_, calls)| !calls.is_empty())
+        // A person copies an archive with credentials of their own.
+        .filter(|(path, calls)| *path != "objects.rs" && !calls.is_empty())
         .collect();
     for (actions, files) in GRANTED {
         let needed = files
