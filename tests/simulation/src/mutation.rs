@@ -8,13 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{Guard, Update};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
-use ports::queue::waiting::WaitCause;
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
 use workers::admission::ExistenceMode;
-use workers::runtime::{Batch, JobOutcome, ReceivedJob, Worker};
+use workers::runtime::{Batch, JobOutcome, Worker};
 
 use super::verdict::request;
 use super::world::lock;
@@ -70,12 +69,9 @@ pub enum Mutation {
     LoseWakes,
     /// The row of a waiting job is deleted before the job is sent back, and the process ends in between.
     DeleteBeforeSend,
-    /// What would be dropped does not wait behind older jobs of its workspace that are set aside.
-    DropBeforeOlder,
 }
 
 impl Mutation {
-    /// Those that a few hundred seeds find; `DropBeforeOlder` is too rare.
     pub const ALL: [Self; 23] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
@@ -140,20 +136,6 @@ impl Mutants {
                 } else {
                     worker.work(&Batch::decode(&[job])).await;
                 }
-            }
-            return;
-        }
-        if self.mutation == Some(Mutation::DropBeforeOlder) {
-            for job in batch.received() {
-                let tried = ReceivedJob::new(job.delivery().clone());
-                worker.work(&Batch::decode(&[&tried])).await;
-                job.settle(match tried.into_outcome().1 {
-                    JobOutcome::Wait(WaitCause::Order, _) => JobOutcome::Done,
-                    other @ (JobOutcome::Done
-                    | JobOutcome::Retry(_)
-                    | JobOutcome::Wait(..)
-                    | JobOutcome::Quarantine(_)) => other,
-                });
             }
             return;
         }
