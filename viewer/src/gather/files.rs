@@ -1,6 +1,7 @@
 //! A page of the files of every workspace, and the page of a canvas.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
 use reader::find;
@@ -113,6 +114,18 @@ fn listed_file(item: &Item) -> Option<ShownFile> {
     let shared_at = row.shares().map(|(_, ts)| ts).max_by_key(Ts::micros);
     let created = || Ts::parse(&format!("{}.000000", object.as_ref()?.created?)).ok();
     Some(ShownFile { user, shared_at: shared_at.or_else(created), row })
+}
+
+/// The names of files, by workspace and id: a message may have the id alone.
+pub async fn names(
+    archive: &dyn Archive,
+    files: impl Iterator<Item = (TeamId, FileId)>,
+) -> Result<BTreeMap<(TeamId, FileId), String>, ArchiveError> {
+    let files: Vec<(TeamId, FileId)> = files.collect();
+    let keys: Vec<ItemKey> = files.iter().map(|(team, file)| ItemKey::file(team, file)).collect();
+    let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+    let name = |row: Option<Item>| Some(project::file(&row?)?.name()?.to_owned());
+    Ok(files.into_iter().zip(rows).filter_map(|(file, row)| Some((file, name(row)?))).collect())
 }
 
 /// Reads the page of a canvas; `None` if the file is unknown or no canvas.

@@ -21,6 +21,7 @@ use crate::gather::files::{FilesFilter, FilesStart};
 use crate::links::SitePage;
 use crate::pages;
 use crate::pages::files::{FileKind, FileStateName, FilesContext, FilesForm};
+use crate::pages::home::NewestFiles;
 use crate::pages::layout::MainPane;
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 
@@ -30,7 +31,9 @@ pub(crate) async fn channels(state: Visit, Query(params): Query<ChannelsParams>)
     let filter = params.channels.unwrap_or_default();
     let menu = ChannelMenu { filter, ..menu };
     let activity = activity(&state).await?;
-    let newest_files = newest_with_files(&state, NEWEST_FILES).await;
+    let hits = newest_with_files(&state, NEWEST_FILES).await;
+    let names = gather::files::names(&*state.archive, NewestFiles::ids(&hits)).await?;
+    let newest_files = NewestFiles { hits, names };
     let page = pages::home::home_page(&menu, &activity, &newest_files, &state.zone, &LINKS);
     let main = html! { div class="plain-page" { (page) } };
     framed(&menu, "Channels", Some(SitePage::Channels), MainPane::Channels, main)

@@ -10,7 +10,7 @@ use reader::numbers::{counted, grouped};
 use reader::plain;
 use search::counts::ChannelActivity;
 use search::hits::SearchHit;
-use slack::ids::Ts;
+use slack::ids::{FileId, TeamId, Ts};
 
 use super::MAX_NAME_CHARS;
 use super::sidebar::{ChannelMenu, MenuChannel};
@@ -22,6 +22,33 @@ const MAX_ACTIVE: usize = 10;
 
 /// Maximum number of files that are named per message.
 const MAX_FILES: usize = 3;
+
+/// The names of files, by workspace and id.
+type FileNames = BTreeMap<(TeamId, FileId), String>;
+
+/// The newest messages with files.
+#[derive(Debug, Default)]
+pub struct NewestFiles {
+    pub hits: Vec<SearchHit>,
+    /// The names of their files in the archive.
+    pub names: FileNames,
+}
+
+impl NewestFiles {
+    /// The files that the page names.
+    pub fn ids(hits: &[SearchHit]) -> impl Iterator<Item = (TeamId, FileId)> {
+        let of = |hit: &SearchHit| {
+            let team = hit.location.team.clone();
+            let ids: Vec<FileId> = hit.message.files().iter().take(MAX_FILES).filter_map(file_id).collect();
+            ids.into_iter().map(move |id| (team.clone(), id))
+        };
+        hits.iter().flat_map(of)
+    }
+}
+
+fn file_id(file: &serde_json::Value) -> Option<FileId> {
+    FileId::parse(file["id"].as_str()?).ok()
+}
 
 /// A channel with its first and its last message.
 struct ActiveChannel<'m> {
@@ -43,7 +70,7 @@ impl<'m> ActiveChannel<'m> {
 pub fn home_page(
     menu: &ChannelMenu,
     activity: &BTreeMap<ChannelOfTeam, ChannelActivity>,
-    newest_files: &[SearchHit],
+    newest_files: &NewestFiles,
     zone: &TimeZone,
     links: &dyn LinkScheme,
 ) -> Markup {
@@ -69,9 +96,9 @@ pub fn home_page(
                 }
             }
         }
-        @if !newest_files.is_empty() {
+        @if !newest_files.hits.is_empty() {
             h2 { "Newest files" }
-            ul class="recent" { @for hit in newest_files { li { (files(hit, zone, links)) } } }
+            ul class="recent" { @for hit in &newest_files.hits { li { (files(hit, &newest_files.names, zone, links)) } } }
         }
     }
 }
@@ -99,12 +126,12 @@ fn held(menu: &ChannelMenu, oldest: Option<&Ts>, active: &[ActiveChannel<'_>], z
     }
 }
 
-fn files(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+fn files(hit: &SearchHit, names: &FileNames, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     let listed = hit.message.files();
     let name = |file: &serde_json::Value| {
-        let name = ["title", "name"]
-            .into_iter()
-            .find_map(|name| file[name].as_str().filter(|name| !name.is_empty()));
+        let own = |name: &str| file[name].as_str().filter(|name| !name.is_empty());
+        let of_row = || names.get(&(hit.location.team.clone(), file_id(file)?)).map(String::as_str);
+        let name = own("title").or_else(|| own("name")).or_else(of_row);
         plain::excerpt(name.unwrap_or("unnamed"), MAX_NAME_CHARS)
     };
     let channel = hit.channel_name.as_deref().unwrap_or(hit.location.channel.as_str());

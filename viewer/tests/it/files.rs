@@ -283,3 +283,19 @@ async fn a_list_of_files_is_paged_and_keeps_its_filters() {
     let expected: Vec<u64> = (0..120).rev().filter(|n| n % 6 != 0).collect();
     assert_eq!((found, pages), (expected, 2));
 }
+
+#[tokio::test]
+async fn the_first_page_names_the_newest_files_even_if_their_messages_have_ids_alone() {
+    let fixture = ViewerFixture::open();
+    let file =
+        json!({ "id": "F1", "name": "plan.pdf", "mimetype": "application/pdf", "size": 8, "mode": "hosted" });
+    fixture.share("C1", "1700001000.000000", file, b"%PDF-1.7").await;
+    let fields =
+        json!({ "ts": "1700002000.000000", "text": "again", "files": [{ "id": "F1" }, { "id": "F9" }] });
+    fixture.message("C1", fields).await;
+    let page = fixture.page("/").await;
+    let (_, newest) = page.split_once("Newest files").unwrap();
+    let at = |text: &str| newest.find(text).unwrap_or_else(|| panic!("{text}: {newest}"));
+    assert!(at("<bdi>plan.pdf</bdi>, <bdi>unnamed</bdi>") < at("<bdi>plan.pdf</bdi></a>"));
+    assert!(newest.contains("1700001000.000000"), "{newest}");
+}
