@@ -11,6 +11,8 @@ use oidc::issuer::SiteAddress;
 use serde_json::{Value, json};
 use slack::catalogue::{EVENTS, Subscription};
 
+use crate::plain;
+
 /// The Request URL if no host is given.
 const PLACEHOLDER: &str = "https://YOUR-HOST/slack/events";
 
@@ -119,15 +121,7 @@ pub(crate) fn link(delivery: EventDelivery<'_>, responder: bool) -> String {
 }
 
 fn link_of(manifest: &Value) -> String {
-    let mut link = NEW_APP.to_owned();
-    for byte in manifest.to_string().bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            link.push(char::from(byte));
-        } else {
-            link.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    link
+    format!("{NEW_APP}{}", plain::query_value(&manifest.to_string()))
 }
 
 /// Adds what the sign-in of readers needs: where Slack sends them back, and the scopes that say who they are.

@@ -1,4 +1,4 @@
-//! Makes untrusted text safe to print: plain text with [`reader::plain`], and JSON. Formats numbers.
+//! Makes untrusted text safe to print: plain text with [`reader::plain`], JSON, and values in addresses. Formats numbers.
 
 use std::io;
 
@@ -22,6 +22,19 @@ pub(crate) fn age(seconds: u64) -> String {
         7_200..172_800 => format!("{} h", seconds / 3_600),
         _ => format!("{} d", seconds / 86_400),
     }
+}
+
+/// A text as a value in the query of an address.
+pub(crate) fn query_value(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
 }
 
 /// Writes a value as one line of JSON. Characters that act on a terminal are escaped, which does not change

@@ -178,24 +178,11 @@ impl ApiCall {
     pub(super) fn query_with(&self, name: &str, value: &str) -> String {
         let kept = self.asked.iter().filter(|(asked, _)| asked != name);
         let all = kept.map(|(name, value)| (name.as_str(), value.as_str())).chain([(name, value)]);
-        all.map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
+        all.map(|(name, value)| format!("{name}={}", plain::query_value(value))).collect::<Vec<_>>().join("&")
     }
 }
 
 fn unlike(name: &str, expected: &str, given: &str) -> ApiError {
     let given = plain::excerpt(given, MAX_SHOWN_CHARS);
     ApiError::invalid(format!("{name} cannot be {given:?}: {expected}"))
-}
-
-/// Encodes a value for the query of an address.
-fn encoded(value: &str) -> String {
-    let mut encoded = String::new();
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
