@@ -13,6 +13,7 @@ pub(crate) mod erase;
 pub(crate) mod files;
 pub(crate) mod forget_public;
 mod history;
+pub(crate) mod history_status;
 mod hold;
 pub(crate) mod import;
 pub(crate) mod keep;

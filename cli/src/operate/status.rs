@@ -4,24 +4,21 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use ports::archive::{Archive, ItemKey};
-use ports::clock::{Clock, SystemClock, TimestampMs};
+use ports::clock::{Clock, SystemClock};
 use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
 use process::config::backend::{Backend, BackendArgs};
 use reader::access::{MembershipCounts, PrivateChannels};
 use reader::files::{self, MissingFiles};
-use reader::proof::{TeamProof, last_day};
-use reader::{find, history, proof};
-use rules::history::progress::HistoryProgress;
-use rules::history::proof::ProofCounts;
+use reader::find;
 use serde::Serialize;
 use serde_json::Value;
 use slack::ids::Ts;
-use workers::historian::RESTRICTED_ADVICE;
 use workers::quarantine;
 
 use super::copy::{self, state::CopyState};
+use super::history_status::{self, HistoryLine, ProofLine};
 use super::waiting_status::{self, WaitingCheck, WaitingLine};
 use crate::plain;
 
@@ -69,83 +66,6 @@ pub(crate) struct Status {
     pub(crate) copy: Option<CopyState>,
     /// The channels that are private now, and the lists of their members.
     pub(crate) memberships: MembershipCounts,
-}
-
-/// How far the reading of a workspace's history is.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct HistoryLine {
-    team_id: String,
-    mode: String,
-    state: &'static str,
-    channels: u64,
-    read: u64,
-    pub(crate) unreadable: u64,
-    since: Option<String>,
-    #[serde(skip)]
-    pub(crate) text: String,
-}
-
-impl HistoryLine {
-    pub(crate) fn new(progress: &HistoryProgress, now: TimestampMs) -> Self {
-        let since = progress.since.as_ref().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
-        let refused = match progress.unreadable {
-            0 => String::new(),
-            count => format!("; Slack refuses to show {}", plain::counted(count, "channel", "channels")),
-        };
-        let advice = if progress.is_restricted { format!(". {RESTRICTED_ADVICE}") } else { String::new() };
-        Self {
-            team_id: progress.team.to_string(),
-            mode: progress.mode.clone(),
-            state: progress.state(now.seconds()).as_str(),
-            channels: progress.channels,
-            read: progress.read,
-            unreadable: progress.unreadable,
-            since: since.map(|since| since.to_string()),
-            text: format!("{}{refused}{advice}", history::progress_line(progress)),
-        }
-    }
-}
-
-/// How far a workspace is compared with Slack.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct ProofLine {
-    team_id: String,
-    night: Ts,
-    through: Option<Ts>,
-    channels: u64,
-    behind: u64,
-    pub(crate) missing: u64,
-    filled: u64,
-    calls: u64,
-    /// Channels that are behind for so long that a person must look.
-    #[serde(skip)]
-    pub(crate) late: u64,
-}
-
-impl ProofLine {
-    pub(crate) fn new(proof: TeamProof) -> Self {
-        let TeamProof { team, night, through, channels, behind, found } = proof;
-        let ProofCounts { missing, filled, calls, .. } = found;
-        let late = behind.iter().filter(|known| known.is_late(&night)).count() as u64;
-        let behind = behind.len() as u64;
-        Self { team_id: team.to_string(), night, through, channels, behind, missing, filled, calls, late }
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let through = self.through.as_ref().map_or("nothing yet".to_owned(), last_day);
-        let behind = match self.behind {
-            0 => String::new(),
-            count => format!("; {} behind", plain::counted(count, "channel", "channels")),
-        };
-        let found = match self.missing {
-            0 => String::new(),
-            count => format!(
-                "; the last night found {}",
-                plain::counted(count, "missing message", "missing messages")
-            ),
-        };
-        format!("complete up to {through}, compared with Slack{behind}{found}")
-    }
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -262,21 +182,13 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         idle,
         busy,
         existence_check: waiting_status::checks(&waiting),
-        history: history::progress(archive).await?.iter().map(|line| HistoryLine::new(line, now)).collect(),
-        proof: proofs(archive).await?,
+        history: history_status::histories(archive, now).await?,
+        proof: history_status::proofs(archive).await?,
         waiting: waiting_status::lines(&waiting, now),
         directory: directory(archive).await?,
         copy: copy::state::read(archive, now).await?,
         memberships: PrivateChannels::read(archive, now).await?.counts(),
     })
-}
-
-async fn proofs(archive: &dyn Archive) -> anyhow::Result<Vec<ProofLine>> {
-    let mut proofs = Vec::new();
-    for team in find::teams(archive).await? {
-        proofs.extend(proof::of_team(archive, &team).await?.map(ProofLine::new));
-    }
-    Ok(proofs)
 }
 
 /// Returns the number of gaps that still need work.
@@ -393,7 +305,8 @@ fn advice(status: &Status) -> Vec<String> {
 mod tests {
     use ports::archive::{ArchiveExt, Update};
     use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
-    use rules::history::proof::{ProvenSpan, VerifiedChannel};
+    use rules::history::progress::HistoryProgress;
+    use rules::history::proof::{ProofCounts, ProvenSpan, VerifiedChannel};
     use rules::public_mark;
     use serde_json::json;
     use slack::ids::{ChannelId, TeamId};

@@ -1,42 +1,23 @@
-//! Checks whether events that arrive are kept: queues, quarantine, gaps, disk space, permissions and the
-//! database.
+//! Checks whether events that arrive are kept: queues, quarantine, files, history, and what each night does.
 
-use embedded::condition::{FolderCondition, Integrity};
-use jiff::Timestamp;
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
-use rules::gap::GapReason;
-use rules::gap::projection::Gap;
-use rules::version::zero;
-use slack::ids::ChannelId;
 
 use super::check::DoctorCheck;
-use super::facts::{ArchiveFacts, Facts, Gaps};
-use crate::operate::status::{ProofLine, QueueStatus, Status, file_counts, unlisted};
+use super::facts::{ArchiveFacts, Facts};
+use super::{gaps, machine};
+use crate::operate::history_status::ProofLine;
+use crate::operate::status::{QueueStatus, Status, file_counts, unlisted};
 use crate::plain::{self, age};
 
 const BACKLOG: &str = "backlog";
 const QUARANTINE: &str = "quarantine";
-const GAPS: &str = "gaps";
 const FILES: &str = "files";
 const WAITING: &str = "waiting";
 const HISTORY: &str = "history";
 const PROOF: &str = "proof";
 const COPY: &str = "copy";
 const PRIVATE: &str = "private";
-const DISK: &str = "disk";
-const PERMISSIONS: &str = "permissions";
-const DATABASE: &str = "database";
-
-const GIB: u64 = 1024 * 1024 * 1024;
-
-/// With less free space, a disk of any size is full soon.
-const LEAST_FREE_BYTES: u64 = GIB;
-
-/// With less than a twentieth free, a disk is full soon too, unless `ENOUGH_FREE_BYTES` are left: pictures
-/// and videos come in gigabytes.
-const FREE_PARTS: u64 = 20;
-const ENOUGH_FREE_BYTES: u64 = 20 * GIB;
 
 /// A row is written within milliseconds, so a job that has waited this long fails repeatedly.
 const LONGEST_WAIT_S: u64 = 10 * 60;
@@ -50,7 +31,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
         Ok(archive_facts) => {
             let mut checks = backlog(archive_facts, &facts.backend_flag);
             checks.push(quarantine(&archive_facts.status, &facts.backend_flag));
-            checks.push(gaps(&archive_facts.gaps, &facts.backend_flag));
+            checks.push(gaps::gaps(&archive_facts.gaps, &facts.backend_flag));
             checks.push(files(&archive_facts.status, &facts.backend_flag));
             checks.extend(waiting(&archive_facts.status));
             checks.push(history(&archive_facts.status, &facts.backend_flag));
@@ -59,18 +40,11 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             checks.push(private_channels(&archive_facts.status));
             checks
         }
-        Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES, WAITING, HISTORY, PRIVATE]
+        Err(_) => [BACKLOG, QUARANTINE, gaps::GAPS, FILES, WAITING, HISTORY, PRIVATE]
             .map(|check| DoctorCheck::skipped(check, "there is no archive to check"))
             .into(),
     };
-    match &facts.folder {
-        Some(Ok(folder)) => checks.extend([disk(*folder), permissions(*folder, &facts.backend_flag)]),
-        Some(Err(why)) => checks.push(DoctorCheck::skipped(DISK, why.as_str())),
-        None => {}
-    }
-    if let Ok(ArchiveFacts { integrity: Some(integrity), .. }) = &facts.archive {
-        checks.push(database(integrity));
-    }
+    checks.extend(machine::checks(facts));
     checks
 }
 
@@ -283,157 +257,6 @@ fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorChec
     }
 }
 
-fn gaps(gaps: &Result<Gaps, String>, backend_flag: &str) -> DoctorCheck {
-    let gaps = match gaps {
-        Err(why) => return DoctorCheck::skipped(GAPS, why.as_str()),
-        Ok(gaps) => gaps,
-    };
-    let newest = |newest: &Gap| format!("the newest{}: {}", since(newest), meaning(newest.reason));
-    let Some(gap) = &gaps.newest else { return DoctorCheck::ok(GAPS, no_gap_left(gaps, backend_flag)) };
-    if gaps.open == 0 {
-        // Not a finding: a gap in the past is not a missing step of the set-up.
-        let says = format!(
-            "no gap is open; {} in which events may be missing, {}; `annalist gaps {backend_flag}` lists them, and \
-             `annalist backfill --all {backend_flag}` reads them from Slack's history",
-            plain::counted(gaps.missing, "time", "times"),
-            newest(gap)
-        );
-        return DoctorCheck::ok(GAPS, says);
-    }
-    let says = format!(
-        "{} since which events are missing, {}",
-        plain::counted(gaps.open, "time", "times"),
-        newest(gap)
-    );
-    let channel = gap.channel.as_ref().map_or("--all", ChannelId::as_str);
-    let next = format!(
-        "{}; `annalist backfill {channel} {backend_flag}` then reads what was missed",
-        remedy(gap.reason)
-    );
-    DoctorCheck::finding(GAPS, says, next)
-}
-
-fn no_gap_left(gaps: &Gaps, backend_flag: &str) -> String {
-    let Gaps { filled, lost, has_history, .. } = gaps;
-    let mut says = match (filled, lost) {
-        (0, 0) => "no gaps detected".to_owned(),
-        (filled, 0) => {
-            format!("no gaps are left: {} filled from history", plain::counted(*filled, "time", "times"))
-        }
-        (filled, lost) => format!(
-            "no gaps are left to fill: {} filled from history, {} lost, as Slack's plan no longer shows what was written",
-            plain::counted(*filled, "time", "times"),
-            plain::counted(*lost, "time", "times")
-        ),
-    };
-    if !has_history {
-        says.push_str(&format!(
-            "; `annalist backfill --all {backend_flag}` reads what was written before annalist was there"
-        ));
-    }
-    says
-}
-
-fn since(gap: &Gap) -> String {
-    let from = Timestamp::from_microsecond(gap.from.micros());
-    let from = match from {
-        Ok(_) if gap.from == zero() => Ok(" from the beginning".to_owned()),
-        from => from.map(|from| from.strftime(" from %F %R UTC").to_string()),
-    };
-    let channel = gap.channel.as_ref().map(|channel| format!(" in {channel}")).unwrap_or_default();
-    format!("{}{channel}", from.unwrap_or_default())
-}
-
-fn meaning(reason: GapReason) -> &'static str {
-    match reason {
-        GapReason::Downtime => "annalist was stopped, or started again",
-        GapReason::RateLimited => {
-            "Slack had more than 30,000 events for an hour and dropped those of that minute"
-        }
-        GapReason::Left => "the app was removed from the channel",
-        GapReason::Revoked => "the app was uninstalled, or its token revoked",
-        GapReason::Dropped => "an event was removed from quarantine, or only counted there",
-        GapReason::Refused => {
-            "requests were refused although Slack had signed them: this machine's clock was wrong"
-        }
-        GapReason::HistoryChanged => "Slack changed many messages at once",
-        GapReason::Migration => "Slack moved the workspace to Enterprise Grid",
-    }
-}
-
-fn remedy(reason: GapReason) -> &'static str {
-    match reason {
-        GapReason::Left => "invite the app again in that channel: /invite @annalist",
-        GapReason::Revoked => {
-            "install the app again at api.slack.com/apps > your app > Install App, if it is not"
-        }
-        GapReason::Migration => "wait for its end; if the app is gone then, install it again",
-        // These gaps have already ended when they are detected.
-        GapReason::Downtime
-        | GapReason::RateLimited
-        | GapReason::Dropped
-        | GapReason::Refused
-        | GapReason::HistoryChanged => "check Slack for what was written then",
-    }
-}
-
-fn disk(folder: FolderCondition) -> DoctorCheck {
-    let FolderCondition { free_bytes, total_bytes, .. } = folder;
-    let percent = u128::from(free_bytes) * 100 / u128::from(total_bytes.max(1));
-    let says = format!("{} free, {percent} % of the filesystem", size(free_bytes));
-    let little = free_bytes < total_bytes / FREE_PARTS && free_bytes < ENOUGH_FREE_BYTES;
-    if free_bytes < LEAST_FREE_BYTES || little {
-        let next = "make room, or move the data folder to a larger disk while annalist is stopped: on a full one no event \
-                    is taken";
-        return DoctorCheck::finding(DISK, says, next);
-    }
-    DoctorCheck::ok(DISK, says)
-}
-
-fn size(bytes: u64) -> String {
-    if bytes >= GIB { format!("{} GiB", bytes / GIB) } else { format!("{} MiB", bytes / (1024 * 1024)) }
-}
-
-fn permissions(folder: FolderCondition, backend_flag: &str) -> DoctorCheck {
-    let mode = folder.mode;
-    if !folder.is_accessible_to_others() {
-        return DoctorCheck::ok(
-            PERMISSIONS,
-            format!("only their owner may enter the data folder ({mode:04o})"),
-        );
-    }
-    let path = backend_flag.strip_prefix("--data ").unwrap_or(backend_flag);
-    DoctorCheck::finding(
-        PERMISSIONS,
-        format!("others on this machine may read the data folder ({mode:04o})"),
-        format!("chmod 700 {path}"),
-    )
-}
-
-fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
-    match integrity {
-        Ok(Integrity::Sound) => DoctorCheck::ok(DATABASE, "sound"),
-        Ok(Integrity::Unfinished) => DoctorCheck::skipped(
-            DATABASE,
-            "too large to check now: `sqlite3 annalist.db 'PRAGMA quick_check'` checks all of it",
-        ),
-        Ok(Integrity::Damaged(complaint)) => DoctorCheck::finding(
-            DATABASE,
-            format!("damaged: {complaint}"),
-            "stop annalist, copy the data folder away, and put the last good copy in its place; then look for the disk's fault",
-        ),
-        Ok(Integrity::Altered(name)) => DoctorCheck::finding(
-            DATABASE,
-            format!(
-                "`{name}` is not as this version of annalist makes it: it may keep rows from being written or found"
-            ),
-            "drop it if you added it yourself; otherwise `annalist backup`, then `annalist restore` into a new folder, which takes \
-             rows only",
-        ),
-        Err(why) => DoctorCheck::skipped(DATABASE, why.as_str()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ports::clock::TimestampMs;
@@ -445,10 +268,11 @@ mod tests {
     use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::super::check::{CheckState, assert_check};
+    use super::super::facts::Gaps;
 
     use super::*;
     use crate::operate::copy::state::CopyState;
-    use crate::operate::status::HistoryLine;
+    use crate::operate::history_status::HistoryLine;
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
         QueueStatus {
@@ -627,110 +451,5 @@ mod tests {
             "`annalist quarantine list --data d`",
         );
         assert_check(&quarantine(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
-    }
-
-    #[test]
-    fn an_open_gap_is_a_finding_and_an_ended_one_is_reported() {
-        let ts = |text: &str| Ts::parse(text).unwrap();
-        let check_for = |reason, channel: Option<&str>, to: Option<&str>| {
-            let newest = Gap {
-                from: ts("1700000000.000000"),
-                to: to.map(ts),
-                channel: channel.map(|channel| channel.parse().unwrap()),
-                reason,
-                reported_at: None,
-            };
-            let open = usize::from(to.is_none());
-            gaps(&Ok(Gaps { open, missing: 2 - open, newest: Some(newest), ..Gaps::default() }), "--data d")
-        };
-        for (reason, channel, expected) in [
-            (GapReason::Left, Some("C1"), "1 time since which"),
-            (GapReason::Left, Some("C1"), "in C1: the app was removed"),
-            (GapReason::Revoked, None, "Install App"),
-        ] {
-            assert_check(&check_for(reason, channel, None), CheckState::Finding, expected);
-        }
-        let ended = Some("1700000060.000000");
-        for (reason, channel, expected) in [
-            (GapReason::RateLimited, None, "2 times"),
-            (GapReason::RateLimited, None, "from 2023-11-14 22:13 UTC: Slack had more than 30,000"),
-            (GapReason::Downtime, None, "stopped, or started again; `annalist gaps --data d`"),
-            (GapReason::Dropped, Some("C1"), "quarantine"),
-            (GapReason::Left, Some("C1"), "no gap is open"),
-        ] {
-            assert_check(&check_for(reason, channel, ended), CheckState::Ok, expected);
-        }
-        assert_check(&gaps(&Ok(Gaps::default()), ""), CheckState::Ok, "no gaps");
-        let changed = Gap {
-            from: ts("0.000000"),
-            to: ended.map(ts),
-            channel: Some("C1".parse().unwrap()),
-            reason: GapReason::HistoryChanged,
-            reported_at: ended.map(ts),
-        };
-        let changed = Gaps { missing: 1, newest: Some(changed), ..Gaps::default() };
-        let expected = "from the beginning in C1: Slack changed many messages";
-        assert_check(&gaps(&Ok(changed), ""), CheckState::Ok, expected);
-        assert_check(&gaps(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
-    }
-
-    #[test]
-    fn backfill_is_suggested_until_history_was_read() {
-        let ok = |gaps: Gaps, expected: &str| {
-            assert_check(&self::gaps(&Ok(gaps), "--data d"), CheckState::Ok, expected)
-        };
-        let backfill = "`annalist backfill --all --data d`";
-        ok(Gaps::default(), backfill);
-        let read = || Gaps { has_history: true, ..Gaps::default() };
-        ok(read(), "no gaps detected");
-        assert!(!gaps(&Ok(read()), "").says.contains("backfill"));
-        ok(Gaps { filled: 2, ..read() }, "2 times filled from history");
-        ok(Gaps { filled: 2, lost: 1, ..read() }, "1 time lost");
-        let missing = Gap {
-            from: zero(),
-            to: Some(zero()),
-            channel: None,
-            reason: GapReason::Downtime,
-            reported_at: None,
-        };
-        ok(Gaps { missing: 1, filled: 2, newest: Some(missing.clone()), ..read() }, backfill);
-        let open =
-            Gaps { open: 1, newest: Some(Gap { to: None, reason: GapReason::Left, ..missing }), ..read() };
-        assert!(gaps(&Ok(open), "").next.is_some_and(|next| next.contains("`annalist backfill")));
-    }
-
-    #[test]
-    fn little_free_space_is_a_finding_on_small_and_large_disks() {
-        let check_for =
-            |free_bytes, total_bytes| disk(FolderCondition { free_bytes, total_bytes, mode: 0o700 });
-        assert_check(&check_for(GIB, 8 * GIB), CheckState::Ok, "1 GiB free, 12 %");
-        assert_check(&check_for(GIB - 1, 8 * GIB), CheckState::Finding, "1023 MiB free");
-        assert_check(&check_for(5 * GIB, 100 * GIB), CheckState::Ok, "5 %");
-        assert_check(&check_for(5 * GIB - 1, 100 * GIB), CheckState::Finding, "make room");
-        assert_check(&check_for(40 * GIB, 4_000 * GIB), CheckState::Ok, "40 GiB free, 1 %");
-        assert_check(&check_for(0, 0), CheckState::Finding, "0 MiB");
-    }
-
-    #[test]
-    fn a_data_folder_that_others_can_read_is_a_finding() {
-        let check_for =
-            |mode| permissions(FolderCondition { free_bytes: 0, total_bytes: 0, mode }, "--data /d");
-        assert_check(&check_for(0o700), CheckState::Ok, "0700");
-        for mode in [0o755, 0o710, 0o704] {
-            assert_check(&check_for(mode), CheckState::Finding, "chmod 700 /d");
-        }
-    }
-
-    #[test]
-    fn a_damaged_database_is_a_finding_and_a_large_one_is_not() {
-        for (integrity, state, expected) in [
-            (Ok(Integrity::Sound), CheckState::Ok, "sound"),
-            (Ok(Integrity::Damaged("page 9".into())), CheckState::Finding, "page 9"),
-            (Ok(Integrity::Altered("evil".into())), CheckState::Finding, "`evil` is not as"),
-            (Ok(Integrity::Unfinished), CheckState::Skipped, "quick_check"),
-            (Err("locked".to_owned()), CheckState::Skipped, "locked"),
-        ] {
-            assert_check(&database(&integrity), state, expected);
-        }
     }
 }

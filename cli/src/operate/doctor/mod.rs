@@ -2,16 +2,18 @@
 //!
 //! * [`facts`] are gathered first, each with a timeout, by [`slack_facts`], [`local_facts`] and
 //!   [`archive_facts`].
-//! * [`settings`], [`setup`], [`socket`], [`arrival`], [`keeping`], [`unnamed`] and [`responder`] evaluate them: pure functions of
-//!   the facts.
+//! * [`settings`], [`setup`], [`socket`], [`arrival`], [`keeping`], [`gaps`], [`machine`], [`unnamed`] and [`responder`] evaluate
+//!   them: pure functions of the facts.
 //! * [`check`] is a result: one line each, in the order in which an installation is set up.
 
 mod archive_facts;
 mod arrival;
 mod check;
 mod facts;
+mod gaps;
 mod keeping;
 mod local_facts;
+mod machine;
 mod responder;
 mod settings;
 mod setup;
