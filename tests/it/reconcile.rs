@@ -192,3 +192,31 @@ async fn a_backfilled_channel_has_no_differences() {
     assert_eq!((lines.last(), code), (Some(&sum(0, 0, 0, 0, 0)), Some(0)));
     assert_eq!(run(&slack, data, &["backfill"]).await.code, Some(2));
 }
+
+#[tokio::test]
+async fn a_night_is_compared_now_and_costs_no_call_again_in_the_same_night() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let slack = workspace(data).await;
+    let (lines, code) = reconcile(&slack, data, &["--nightly"]).await;
+    assert_eq!((lines.len(), code), (3, Some(0)), "{lines:?}");
+    let of = |line: &Value, names: &[&str]| names.iter().map(|name| line[*name].clone()).collect::<Vec<_>>();
+    let counts = ["missing", "changed", "extra", "filled"];
+    assert_eq!(of(&lines[0], &counts), [json!(23), json!(0), json!(0), json!(23)], "{lines:?}");
+    assert_eq!(of(&lines[0], &["channel_id", "state"]), [json!("C1"), json!("verified")]);
+    assert_eq!(of(&lines[2], &["channels", "verified"]), [json!(2), json!(2)], "{lines:?}");
+    let through = lines[0]["through"].clone();
+    assert_eq!(json_lines(data, &["coverage", "general"]).await[0]["verified"]["through"], through);
+
+    let (again, code) = reconcile(&slack, data, &["--nightly"]).await;
+    assert_eq!(of(&again[2], &["missing", "calls", "verified"]), [json!(0), json!(0), json!(2)], "{again:?}");
+    assert_eq!(code, Some(0));
+
+    slack.change_workspace(TOKEN, |workspace| {
+        workspace.unreadable.insert("C2".to_owned(), "not_in_channel".to_owned());
+    });
+    slack.set_clock(START_S + 2 * 86_400);
+    let (lines, code) = reconcile(&slack, data, &["--nightly"]).await;
+    assert_eq!(of(&lines[1], &["channel_id", "state"]), [json!("C2"), json!("unreadable")], "{lines:?}");
+    assert_eq!((lines[2]["verified"].clone(), code), (json!(1), Some(1)), "{lines:?}");
+}
