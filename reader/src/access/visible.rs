@@ -46,6 +46,7 @@ const SHOWN: &[RowKind] = &[
     rows::USER_GROUP,
     rows::USER_GROUP_MEMBER,
     rows::USER_GROUP_NAME,
+    rows::VERIFIED,
     rows::WAITING_STATE,
     rows::WORKSPACE_ADDRESS,
     rows::WORKSPACE_NAME,

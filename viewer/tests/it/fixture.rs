@@ -18,6 +18,7 @@ use ports::queue::Delivery;
 use rules::file::FileObject;
 use rules::file::row::{self, Share, StoredBytes};
 use rules::file::state::FileState;
+use rules::history::proof::{ProvenSpan, VerifiedChannel};
 use search::follower::{self, BATCH_SIZE};
 use search::index::SearchIndex;
 use serde_json::{Value, json};
@@ -240,6 +241,20 @@ impl ViewerFixture {
         let index = SearchIndex::open(&self.folder.path().join("index.db")).await.unwrap();
         let (changes, archive) = (self.changes(), self.archive());
         assert!(follower::catch_up(&index, &*changes, &*archive, BATCH_SIZE, |_| true).await.unwrap());
+    }
+
+    /// Records that a channel was compared with Slack up to a midnight.
+    pub(crate) async fn prove(&self, channel: &str, midnight: &str) {
+        let ts = |text: &str| Ts::parse(text).unwrap();
+        let span = ProvenSpan {
+            from: ts("1700000000.000000"),
+            through: ts(midnight),
+            at: ts(midnight),
+            is_whole: true,
+            is_archived: false,
+        };
+        let channel = VerifiedChannel::new(TeamId::parse("T1").unwrap(), ChannelId::parse(channel).unwrap());
+        self.archive().write(&channel.prove(&span)).await.unwrap();
     }
 
     /// Makes the search index unusable.

@@ -35,6 +35,7 @@ async fn filled(with_private: bool) -> ViewerFixture {
     fixture.react("C1", "1794500000.000000", "tada", "U3").await;
     fixture.share("C1", "1794600000.000000", file("F1", "open.png"), &png).await;
     fixture.canvas(("C1", "1794600001.000000"), "F3", "Roadmap", 1_794_600_001, "<p>a deploy</p>").await;
+    fixture.prove("C1", "1794528000.000000").await;
     fixture.post("C3", "1794500000.000000", "a message at the same time").await;
     fixture.edit("C3", "1794500000.000000", "1794500100.000000", "a deploy at the same time").await;
     fixture
@@ -64,6 +65,7 @@ async fn filled(with_private: bool) -> ViewerFixture {
         .canvas(("C2", "1794600002.000000"), "F4", "Secret roadmap", 1_794_600_002, "<p>a deploy</p>")
         .await;
     fixture.channel_event("channel_left", "C2").await;
+    fixture.prove("C2", "1794528000.000000").await;
     let converted =
         json!({ "ts": "1794700000.000000", "subtype": "channel_convert_to_private", "text": "made private" });
     fixture.message("C2", converted).await;
@@ -215,6 +217,10 @@ async fn every_answer_to_a_restricted_reader_is_that_of_an_archive_without_the_p
         let [answer, wanted] =
             [restricted.get(Method::HEAD, path).await, expected.get(Method::HEAD, path).await];
         assert_eq!((answer.status, &answer.headers), (wanted.status, &wanted.headers), "HEAD {path}");
+    }
+    for site in [&operator, &restricted] {
+        let page = site.get(Method::GET, "/c/T1/C1").await.body;
+        assert!(page.contains("Complete up to 2026-11-12, compared with Slack."), "{page}");
     }
     let seen = operator.get(Method::GET, "/search?q=secret").await;
     assert!(seen.body.contains("/c/T1/C2?around="), "{}", seen.body);

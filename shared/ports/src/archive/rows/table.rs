@@ -189,7 +189,7 @@ rows_table! {
     VERIFIED = verified in verified_rows:
         "The interval of a channel that was compared with Slack, and what the last night found in it; or, as `night`, the last night that is done.",
         "keeper, `annalist reconcile --nightly`", KEPT,
-        "verified#{team}" (team: &TeamId) / "{scope}" (scope: &str);
+        "verified#{team}" (team: &TeamId) / "{channel}" (channel: &str);
     BACKFILL_RUN = backfill_run: "The last backfill of a workspace.", "historian", KEPT,
         "meta#{team}#backfill" (team: &TeamId) / "run" ();
 
