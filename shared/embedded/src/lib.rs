@@ -189,7 +189,7 @@ impl Database {
     ) -> Result<Self, OpenError> {
         let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
         connection::restrict_umask();
-        connection::create_private_folder(data).map_err(folder_error)?;
+        disk::create_private_folder(data).map_err(folder_error)?;
         if let Ok(folder) = condition::folder(data)
             && folder.is_accessible_to_others()
         {

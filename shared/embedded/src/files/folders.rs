@@ -7,8 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::backup::sync_folder;
-use crate::connection::create_folder_within;
+use disk::{create_folder_within, missing_is_none, sync_folder};
 
 /// Maximum number of remembered folders. Beyond it all are forgotten and synced again.
 const MAX_REMEMBERED: usize = 4096;
@@ -55,11 +54,7 @@ impl Folders {
     /// Removes a file durably. Returns whether it existed.
     pub(super) fn unlink(&self, name: &Path) -> io::Result<bool> {
         let folder = name.parent().unwrap_or(&self.data);
-        let existed = match std::fs::remove_file(name) {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
-            Err(error) => return Err(error),
-        };
+        let existed = missing_is_none(std::fs::remove_file(name))?.is_some();
         // Even if it is gone: the process that removed it may not have synced its folder.
         if folder.is_dir() {
             sync_folder(folder)?;
