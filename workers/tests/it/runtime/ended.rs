@@ -35,6 +35,31 @@ async fn a_job_whose_process_is_ended_from_outside_is_never_poison() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_that_was_not_begun_in_some_of_the_processes_that_ended_is_not_poison() {
+    let fixture = RuntimeFixture::new();
+    fixture.send(&["a1", "a2"]).await;
+    // Every second process ends in `a1`, and `a2` is received only.
+    let worker = Scripted::new(move |job, tries| match job {
+        "a1" if tries <= 16 && tries % 2 == 0 => Act::Hang(Duration::from_secs(60)),
+        "a2" if tries <= 8 => Act::Hang(Duration::from_secs(60)),
+        _ => done(),
+    });
+    for _ in 0..16 {
+        let running = fixture.start(&worker, settings());
+        let calls = worker.calls_with("a1").len();
+        while worker.calls_with("a1").len() == calls {
+            sleep(Duration::from_millis(10)).await;
+        }
+        sleep(Duration::from_millis(20)).await;
+        running.kill().await;
+    }
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(worker.done().last().map(String::as_str), Some("a2"));
+    assert!(fixture.quarantined().await.is_empty());
+    assert_eq!(fixture.marks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_that_ends_its_process_is_poison_however_long_it_waited_before() {
     for waits in
         [Duration::ZERO, Duration::from_millis(90), Duration::from_millis(250), Duration::from_secs(20)]
