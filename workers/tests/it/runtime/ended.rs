@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::fixture::{Act, RuntimeFixture, Scripted, done, settings};
 
@@ -47,9 +47,12 @@ async fn a_job_that_was_not_begun_in_some_of_the_processes_that_ended_is_not_poi
     for _ in 0..16 {
         let running = fixture.start(&worker, settings());
         let calls = worker.calls_with("a1").len();
-        while worker.calls_with("a1").len() == calls {
-            sleep(Duration::from_millis(10)).await;
-        }
+        let begun = async {
+            while worker.calls_with("a1").len() == calls {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(600), begun).await.expect("the group goes on");
         sleep(Duration::from_millis(20)).await;
         running.kill().await;
     }
