@@ -256,6 +256,17 @@ mod tests {
     }
 
     #[test]
+    fn every_command_with_a_setting_reads_the_settings_file_except_setup_which_writes_it_and_the_demo() {
+        fn without_file(command: &clap::Command) -> Vec<&str> {
+            let has_setting = command.get_arguments().any(|arg| arg.get_env().is_some());
+            let reads_file = command.get_arguments().any(|arg| arg.get_id() == "settings");
+            let own = (has_setting && !reads_file).then(|| command.get_name());
+            own.into_iter().chain(command.get_subcommands().flat_map(without_file)).collect()
+        }
+        assert_eq!(without_file(&Cli::command()), ["setup", "demo"]);
+    }
+
+    #[test]
     fn a_usage_error_is_one_line_with_a_hint() {
         for (arguments, expected) in [
             (&["messages"][..], "<CHANNEL>"),

@@ -34,11 +34,19 @@ pub(crate) enum QuestionsCommand {
     /// List the questions, oldest first
     List(ListArgs),
     /// Show a question and its answer whole
+    #[command(mut_arg("limit", one_question))]
     Show(MessageArgs),
     /// Ask a question again that was not answered, or that is stuck
+    #[command(mut_arg("limit", one_question))]
     Retry(MessageArgs),
     /// Never answer a question
+    #[command(mut_arg("limit", one_question))]
     Cancel(MessageArgs),
+}
+
+/// Hides the limit of a command about one question.
+fn one_question(limit: clap::Arg) -> clap::Arg {
+    limit.hide(true)
 }
 
 /// `annalist questions list`.

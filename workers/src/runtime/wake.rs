@@ -100,7 +100,8 @@ async fn make_turn(
         return Ok(NextTurn::Never);
     }
     if delivery.receive_count >= MAX_RECEIVES {
-        let is_replaced = renew(ports, queue, &state).await?;
+        // Only the latest is replaced: if each were, their number would double again and again.
+        let is_replaced = !is_latest || renew(ports, queue, &state).await?;
         return Ok(if is_replaced { NextTurn::Never } else { NextTurn::After(Duration::ZERO) });
     }
     let now = ports.clock.now();
