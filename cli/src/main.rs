@@ -112,6 +112,9 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
                 operate::files::retry(backend, &SystemClock, &args, out).await
             })
         }
+        Command::Files(FilesCommand { change: Some(FilesChange::Move(args)), .. }) => {
+            on_archive(&args.backend, async |backend| operate::files_move::run(backend, &args, out).await)
+        }
         Command::Files(FilesCommand { change: None, list }) => {
             on_archive(&list.read.backend, async |backend| {
                 Ok(read::files(&*backend.archive(), &list, out).await?)

@@ -5,6 +5,7 @@
 //! access runs on blocking threads.
 
 mod folders;
+pub(super) mod moving;
 mod temporary;
 pub(super) mod uri;
 
