@@ -167,7 +167,7 @@ impl FoundQuestion {
             let posted = answer.posted().into_iter().map(|ts| ts.to_string());
             json!({
                 "status": TrackedKind::Answer.label(answer.state.stage),
-                "retry_count": row.attributes.get("retry_count").cloned().unwrap_or_else(|| 0.into()),
+                "retry_count": answer.retry_count(),
                 "sent_at": time(row, "sent_at"),
                 "error_message": row.text(rows::ERROR),
                 "posted": posted.collect::<Vec<_>>(),

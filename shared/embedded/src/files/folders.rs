@@ -2,12 +2,13 @@
 //!
 //! A sync takes milliseconds even if there is nothing to write, so synced folders are remembered.
 
-use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use disk::{create_folder_within, missing_is_none, sync_folder};
+use ports::recent::Recent;
+use tokio::time::Instant;
 
 /// Maximum number of remembered folders. Beyond it all are forgotten and synced again.
 const MAX_REMEMBERED: usize = 4096;
@@ -15,25 +16,25 @@ const MAX_REMEMBERED: usize = 4096;
 /// The folders below the data folder.
 pub(super) struct Folders {
     data: PathBuf,
-    durable: Mutex<HashSet<PathBuf>>,
+    durable: Recent<PathBuf>,
 }
 
 impl Folders {
     pub(super) fn new(data: PathBuf) -> Self {
-        Self { data, durable: Mutex::default() }
+        Self { data, durable: Recent::new(Duration::MAX, MAX_REMEMBERED) }
     }
 
     /// Creates a folder below the data folder, with its parents, unless they exist.
     pub(super) fn create(&self, folder: &Path) -> io::Result<()> {
         let Some(parent) = folder.parent().filter(|_| folder != self.data) else { return Ok(()) };
-        if self.remembers(folder) && folder.is_dir() {
+        if self.durable.has(&folder.to_owned()) && folder.is_dir() {
             return Ok(());
         }
         self.create(parent)?;
         create_folder_within(folder)?;
         // Even if it exists: the process that created it may not have synced it yet.
         sync_folder(parent)?;
-        self.remember(folder);
+        self.durable.keep(folder.to_owned(), Instant::now(), ());
         Ok(())
     }
 
@@ -60,18 +61,6 @@ impl Folders {
             sync_folder(folder)?;
         }
         Ok(existed)
-    }
-
-    fn remembers(&self, folder: &Path) -> bool {
-        self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(folder)
-    }
-
-    fn remember(&self, folder: &Path) {
-        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        if durable.len() >= MAX_REMEMBERED {
-            durable.clear();
-        }
-        durable.insert(folder.to_owned());
     }
 }
 
