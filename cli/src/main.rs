@@ -44,7 +44,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use ports::clock::SystemClock;
 use process::config;
 
@@ -196,6 +196,8 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
 
 #[cfg(all(test, not(feature = "aws")))]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
