@@ -4,11 +4,13 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 
 use ports::archive::Archive;
-use reader::coverage::{ChannelCoverage, TeamCoverage};
+use reader::channels::is_deleted;
+use reader::coverage::{ChannelCoverage, TeamCoverage, hole_in_words};
 use reader::directory;
 use reader::find;
 use reader::joined::ChannelOfTeam;
 use reader::proof::last_day;
+use rules::channel::index::bare_name;
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole, HoleReason};
 use rules::history::proof::ProvenSpan;
@@ -17,7 +19,7 @@ use rules::version::zero;
 use serde_json::json;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use super::gaps::{describe_reason, format_length};
+use super::gaps::format_length;
 use super::{ReadArgs, ReadError};
 use crate::plain;
 use crate::zone::Zone;
@@ -83,7 +85,11 @@ pub(crate) async fn coverage(
                 break;
             }
             let coverage = known.channel_coverage(channel).await?;
-            printer.print(&CoveredChannel { team, channel, name: names.name(channel), coverage }, out)?;
+            let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
+            let name = names.name(channel);
+            let is_deleted = is_deleted(archive, &location, name).await?;
+            let name = name.map(|name| bare_name(name, is_deleted));
+            printer.print(&CoveredChannel { team, channel, name, coverage }, out)?;
         }
     }
     Ok(printer.finish(out)?)
@@ -216,7 +222,7 @@ impl CoveragePrinter {
             lines.push((from, Some(to), "held", how(*held_by)));
         }
         for Hole { from, to, reason, state } in holes {
-            lines.push((from, to.as_ref(), state.as_str(), why(*reason, to.is_none())));
+            lines.push((from, to.as_ref(), state.as_str(), hole_in_words(*reason, to.is_none())));
         }
         lines.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
         for (from, to, state, says) in lines {
@@ -256,16 +262,6 @@ fn how(held_by: CoverageSource) -> &'static str {
         CoverageSource::Live => "live: as it happened",
         CoverageSource::Read(rules::filled::SpanSource::History) => "history: read from Slack",
         CoverageSource::Read(rules::filled::SpanSource::Import) => "import: read from an export",
-    }
-}
-
-fn why(reason: HoleReason, is_open: bool) -> &'static str {
-    match reason {
-        HoleReason::Gap(reason) => describe_reason(reason),
-        HoleReason::BeforeJoining if is_open => "before_joining: the app is not in the channel",
-        HoleReason::BeforeJoining => "before_joining: the app was not in the channel yet",
-        HoleReason::PlanLimit => "plan_limit: Slack's plan no longer shows it",
-        HoleReason::OptedOut => "opted_out: nothing of the channel is stored",
     }
 }
 
