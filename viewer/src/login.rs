@@ -145,10 +145,14 @@ async fn log_in(
         return (StatusCode::FORBIDDEN, html(page)).into_response();
     }
     drop(turn);
-    let is_https = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
-    let secure = if is_https { "; Secure" } else { "" };
+    let secure = if is_https(&headers) { "; Secure" } else { "" };
     let cookie = format!("{COOKIE_NAME}={}; {COOKIE_ATTRIBUTES}{secure}", state.access.cookie);
     ([(SET_COOKIE, cookie)], redirect_to(next)).into_response()
+}
+
+/// Whether the client's address is of `https`, which a proxy in front says.
+pub(crate) fn is_https(headers: &HeaderMap) -> bool {
+    headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
 }
 
 /// Returns the path if it is on this site, or otherwise `/`.

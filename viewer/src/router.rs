@@ -26,7 +26,7 @@ use crate::access::{Access, Admission, ViewerAccess};
 use crate::access_log::OpenedRoute;
 use crate::answer::{PageError, error_page, notice_response, program_error, redirect_to};
 use crate::assets::{self, Asset};
-use crate::handlers::{about, links, messages, search, site};
+use crate::handlers::{about, feeds, links, messages, search, site};
 use crate::index::IndexSource;
 use crate::login;
 use crate::pages::login::query_value;
@@ -77,6 +77,7 @@ pub fn router(mut viewer: Viewer) -> Router {
     let mut router: Router<Arc<ViewerState>> = Router::new()
         .route("/", get(site::channels))
         .route("/c/{team}/{channel}", get(messages::timeline))
+        .route("/c/{team}/{channel}/feed.xml", get(feeds::of_channel))
         .route("/c/{team}/{channel}/info", get(about::info))
         .route("/c/{team}/{channel}/threads", get(about::threads))
         .route("/c/{team}/{channel}/calendar", get(about::calendar))
@@ -87,6 +88,7 @@ pub fn router(mut viewer: Viewer) -> Router {
         .route("/archives/{channel}", get(links::channel_link))
         .route("/archives/{channel}/{ts}", get(links::permalink))
         .route("/search", get(search::search))
+        .route("/search/feed.xml", get(feeds::of_search))
         .route("/files", get(site::files))
         .route("/files/{team}/{file}", get(file_bytes::file))
         .route("/canvas/{team}/{file}", get(site::canvas))
@@ -133,6 +135,14 @@ async fn admit(State(state): State<Arc<ViewerState>>, mut request: Request, next
             return login::without_cookie(login_needed(request.uri()));
         }
         Admission::WrongToken => return wrong_token(),
+        Admission::WrongKey => {
+            state.guesses.answer_wrong().await;
+            return (
+                StatusCode::UNAUTHORIZED,
+                "The key of this feed is wrong: copy the link of the page again.\n",
+            )
+                .into_response();
+        }
         Admission::WrongHost => {
             return notice_response(
                 StatusCode::MISDIRECTED_REQUEST,

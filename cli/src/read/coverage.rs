@@ -86,9 +86,9 @@ pub(crate) async fn coverage(
             }
             let coverage = known.channel_coverage(channel).await?;
             let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
-            let name = names.name(channel);
-            let is_deleted = is_deleted(archive, &location, name).await?;
-            let name = name.map(|name| bare_name(name, is_deleted));
+            let listed = names.name(channel);
+            let is_deleted = is_deleted(archive, &location, listed).await?;
+            let name = listed.map(|name| bare_name(name, is_deleted));
             printer.print(&CoveredChannel { team, channel, name, coverage }, out)?;
         }
     }

@@ -9,7 +9,6 @@ pub(crate) mod identity;
 mod password;
 pub mod people;
 pub mod provider;
-mod recent;
 pub(crate) mod session;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -58,6 +57,8 @@ pub struct Access {
     /// The value of the cookie of a browser that logged in. It is valid until the password or the key changes;
     /// empty without a password.
     pub(crate) cookie: String,
+    /// The key that opens feeds, which programs read; empty without a password.
+    feed_key: String,
 }
 
 /// The result of the access check.
@@ -76,6 +77,8 @@ pub(crate) enum Admission {
     UserMissing,
     /// The token has not the shape of one, or is not the only one.
     WrongToken,
+    /// The key of a feed is wrong.
+    WrongKey,
 }
 
 impl Access {
@@ -96,11 +99,20 @@ impl Access {
             });
         }
         hosts.extend(names.iter().map(|name| without_port(name).to_ascii_lowercase()));
-        let cookie = match &readers {
-            ViewerAccess::Password(password) => key.cookie(password),
-            ViewerAccess::All | ViewerAccess::Header(_) | ViewerAccess::SignIn(_) => String::new(),
+        let (cookie, feed_key) = match &readers {
+            ViewerAccess::Password(password) => (key.cookie(password), key.feed_key(password)),
+            ViewerAccess::All | ViewerAccess::Header(_) | ViewerAccess::SignIn(_) => Default::default(),
         };
-        Self { hosts, authentication: readers, people, cookie }
+        Self { hosts, authentication: readers, people, cookie, feed_key }
+    }
+
+    /// Adds to the address of a feed the key with which a program without a cookie can read it.
+    pub(crate) fn with_feed_key(&self, feed: String) -> String {
+        if self.feed_key.is_empty() {
+            return feed;
+        }
+        let sign = if feed.contains('?') { '&' } else { '?' };
+        format!("{feed}{sign}key={}", self.feed_key)
     }
 
     /// Checks what a request presents. A token goes before everything else, and never falls back to
@@ -122,6 +134,9 @@ impl Access {
             Ok(Some(token)) => return Admission::Granted(Presented::Token(token)),
             Err(admission) => return admission,
         }
+        if let Some(admission) = self.check_feed_key(uri) {
+            return admission;
+        }
         match &self.authentication {
             ViewerAccess::All => Admission::Granted(Presented::Nothing),
             ViewerAccess::Password(_) => self.check_cookies(headers),
@@ -141,6 +156,32 @@ impl Access {
         }
     }
 
+    /// Checks the key in the address of a feed: that of the password, or a reader's token. `None` if the address
+    /// has none, or if it means nothing here.
+    fn check_feed_key(&self, uri: &Uri) -> Option<Admission> {
+        if !is_feed(uri.path()) {
+            return None;
+        }
+        let mut keys = uri.query()?.split('&').filter_map(|pair| pair.strip_prefix("key="));
+        let key = keys.next()?;
+        let is_token = key.starts_with(reader_token::PREFIX);
+        match &self.authentication {
+            ViewerAccess::Header(_) => None,
+            ViewerAccess::All if !is_token => None,
+            _ if keys.next().is_some() => Some(Admission::WrongKey),
+            _ if is_token => Some(match PresentedToken::parse(key) {
+                Some(token) => Admission::Granted(Presented::Token(token)),
+                None => Admission::WrongToken,
+            }),
+            ViewerAccess::Password(_) if are_equal(key.as_bytes(), self.feed_key.as_bytes()) => {
+                Some(Admission::Granted(Presented::Password))
+            }
+            ViewerAccess::All | ViewerAccess::Password(_) | ViewerAccess::SignIn(_) => {
+                Some(Admission::WrongKey)
+            }
+        }
+    }
+
     /// Checks the cookies of a request. A browser sends one with our name.
     fn check_cookies(&self, headers: &HeaderMap) -> Admission {
         match cookies::values(headers, COOKIE_NAME).as_slice() {
@@ -151,6 +192,12 @@ impl Access {
             [..] => Admission::WrongCookie,
         }
     }
+}
+
+/// Whether this is the path of a feed.
+fn is_feed(path: &str) -> bool {
+    let is_of_channel = path.starts_with("/c/") && path.split('/').count() == 5;
+    path == "/search/feed.xml" || is_of_channel && path.ends_with("/feed.xml")
 }
 
 /// The token of a request. Other values of the header count as absent: proxies forward their own.

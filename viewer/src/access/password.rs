@@ -27,11 +27,20 @@ impl CookieKey {
 
     /// The cookie of a browser in which this password was entered.
     pub(super) fn cookie(&self, password: &ViewerPassword) -> String {
+        self.keyed(b"annalist viewer cookie ", password)
+    }
+
+    /// The key with which programs read feeds. It opens nothing else.
+    pub(super) fn feed_key(&self, password: &ViewerPassword) -> String {
+        self.keyed(b"annalist viewer feed ", password)
+    }
+
+    fn keyed(&self, purpose: &[u8], password: &ViewerPassword) -> String {
         // A shorter key is padded with zeros to a block.
         let mut block = [0; 64];
         block[..Self::BYTES].copy_from_slice(&self.0);
         let mut mac = Hmac::<Sha256>::new(&block.into());
-        mac.update(b"annalist viewer cookie ");
+        mac.update(purpose);
         mac.update(&password.password);
         to_hex(&mac.finalize().into_bytes())
     }

@@ -88,6 +88,7 @@ pub async fn title(
         topic,
         marks: snapshot.marks().collect(),
         pins: Vec::new(),
+        feed: None,
         bookmarks: bookmarks.collect(),
     })
 }

@@ -48,7 +48,7 @@ pub async fn read(
         picture: image::picture(&row),
         names,
         title: text(&raw["profile"]["title"]),
-        zone: row.text("tz").map(str::to_owned).or_else(|| text(&raw["tz"])),
+        zone: rules::directory::time_zone(&row).map(str::to_owned).or_else(|| text(&raw["tz"])),
         mark: mark(team, &row),
         former_names,
     }))

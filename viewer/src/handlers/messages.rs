@@ -10,6 +10,7 @@ use serde::Deserialize;
 use slack::ids::Ts;
 
 use super::cached::{emoji, menu};
+use super::feeds::feed_of_channel;
 use super::{LINKS, PageResult, Visit, framed, no_channel, timestamp};
 use crate::answer::{self, PageError};
 use crate::gather::pictures::{self, PictureBook};
@@ -122,6 +123,7 @@ pub(super) async fn in_channel(
     let (mut names, pictures) = names_and_pictures(state, channel, &all).await?;
     let mut title = channel::title(&*state.archive, location, &mut names).await?;
     title.pins = pins;
+    title.feed = Some(state.access.with_feed_key(feed_of_channel(&LINKS.channel(location))));
     page.proven_to = channel::proven_to(&*state.archive, location).await?;
     let info = match &beside {
         Beside::Info => Some(channel_info::read(&*state.archive, channel, &mut names).await?),

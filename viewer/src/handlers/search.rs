@@ -12,6 +12,7 @@ use search::hits::{self, SearchError, SearchHit, SearchRequest};
 use serde::Deserialize;
 
 use super::cached::menu;
+use super::feeds::feed_of_search;
 use super::links::redirect_to_link;
 use super::{LINKS, PageResult, Visit};
 use crate::answer::{self, PageError, redirect_to};
@@ -50,7 +51,8 @@ pub(crate) async fn search(state: Visit, Query(params): Query<SearchParams>) -> 
     let can_rank = state.reader.sight == Sight::Everything;
     let is_ranked = can_rank && params.sort == "best";
     let page = SearchPage { query: params.q, number, can_rank, is_ranked, ..SearchPage::default() };
-    let (status, page) = run_search(&state, page).await?;
+    let (status, mut page) = run_search(&state, page).await?;
+    page.feed = Some(state.access.with_feed_key(feed_of_search(&page.query)));
     let main = html! { div class="plain-page" { (pages::search::search_page(&page, &state.zone, &LINKS)) } };
     let frame = Frame {
         title: if page.query.is_empty() { "Search".to_owned() } else { page.query.clone() },

@@ -27,7 +27,7 @@ const POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; styl
 const MAX_DESCRIPTION_CHARS: usize = 160;
 
 /// Characters of a title: browsers and search engines cut longer ones.
-const MAX_TITLE_CHARS: usize = 80;
+pub(super) const MAX_TITLE_CHARS: usize = 80;
 
 /// The start of an XML document.
 const XML: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";

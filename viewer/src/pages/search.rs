@@ -1,5 +1,6 @@
 //! Renders search results.
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use reader::numbers::{counted, grouped};
@@ -7,7 +8,8 @@ use reader::plain;
 use search::hits::SearchHit;
 use slack::ids::UserId;
 
-use super::MAX_NAME_CHARS;
+use super::public::{FeedEntry, MAX_TITLE_CHARS};
+use super::{MAX_NAME_CHARS, timeline};
 use crate::links::{LinkScheme, SitePage};
 use crate::public_links::encoded;
 use crate::times;
@@ -34,6 +36,8 @@ pub struct SearchPage {
     pub remarks: Vec<String>,
     /// Why the search failed.
     pub error: Option<String>,
+    /// The address of the feed of these hits.
+    pub feed: Option<String>,
 }
 
 /// The number of hits.
@@ -100,6 +104,7 @@ fn summary(page: &SearchPage) -> Markup {
                 HitCount::About(count) => { "about " (counted(count, "message", "messages")) },
                 HitCount::MoreThan(count) => { "more than " (grouped(count as u64)) " messages" },
             }
+            @if let Some(feed) = &page.feed { " · " (timeline::feed_link(feed)) }
             @if page.can_rank { " · " (order(false, "newest first")) " · " (order(true, "best first")) }
         }
     }
@@ -149,16 +154,37 @@ fn with_query(address: &str, query: &str) -> String {
     format!("{path}{sign}q={}#{anchor}", encoded(query))
 }
 
-fn one(hit: &SearchHit, query: &str, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
-    let is_reply = hit.thread_ts.as_ref().is_some_and(|root_ts| *root_ts != hit.ts);
-    let is_in_thread_only = is_reply && !hit.message.is_broadcast();
-    // Link the reply and not the root, because a long thread has several pages.
-    let address = if is_in_thread_only {
+fn is_reply(hit: &SearchHit) -> bool {
+    hit.thread_ts.as_ref().is_some_and(|root_ts| *root_ts != hit.ts)
+}
+
+fn address_of(hit: &SearchHit, links: &dyn LinkScheme) -> String {
+    if is_reply(hit) && !hit.message.is_broadcast() {
+        // Link the reply and not the root, because a long thread has several pages.
         format!("{}#{}", links.thread(&hit.location, &hit.ts), crate::links::anchor_in_thread(&hit.ts))
     } else {
         links.message(&hit.location, &hit.ts)
-    };
-    let address = with_query(&address, query);
+    }
+}
+
+/// The entry of a hit in the feed of a site with this address.
+pub(crate) fn feed_entry(hit: &SearchHit, site: &str, links: &dyn LinkScheme) -> FeedEntry {
+    let published = times::machine_readable(&hit.ts);
+    let updated = hit.message.updated_ts().and_then(|updated| updated.parse::<Timestamp>().ok());
+    let first = hit.text.lines().find(|line| !line.trim().is_empty()).unwrap_or(&hit.author);
+    FeedEntry {
+        address: format!("{site}{}", address_of(hit, links)),
+        title: plain::excerpt(first.trim(), MAX_TITLE_CHARS),
+        author: hit.author.clone(),
+        updated: updated.map_or_else(|| published.clone(), |updated| updated.to_string()),
+        published,
+        content: hit.text.clone(),
+    }
+}
+
+fn one(hit: &SearchHit, query: &str, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+    let is_reply = is_reply(hit);
+    let address = with_query(&address_of(hit, links), query);
     let canvas = hit.canvas.as_ref().and_then(|canvas| links.canvas(&hit.location.team, canvas));
     let channel = hit.channel_name.as_deref().unwrap_or(hit.location.channel.as_str());
     html! {

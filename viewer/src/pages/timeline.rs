@@ -62,6 +62,8 @@ pub struct ChannelTitle {
     /// The pinned messages, oldest first.
     pub pins: Vec<PageMessage>,
     pub bookmarks: Vec<ChannelBookmark>,
+    /// The address of its feed.
+    pub feed: Option<String>,
 }
 
 /// A bookmark of a channel. Both texts are untrusted.
@@ -85,11 +87,17 @@ pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>) 
             (bookmarks(&title.bookmarks, shown))
             @if let Some(info) = shown.links.about_channel(shown.location, AboutChannel::Info) { a href=(info) { "About" } }
             @if let Some(threads) = shown.links.about_channel(shown.location, AboutChannel::Threads) { a href=(threads) { "Threads" } }
+            @if let Some(feed) = &title.feed { (feed_link(feed)) }
             @if let Some(calendar) = shown.links.about_channel(shown.location, AboutChannel::Calendar) {
                 a href={ (calendar) @if let Some(day) = month { "?month=" (day.strftime("%Y-%m").to_string()) } } { "Calendar" }
             }
         }
     }
+}
+
+/// Renders the link to a feed.
+pub(super) fn feed_link(address: &str) -> Markup {
+    html! { a rel="alternate" type="application/atom+xml" href=(address) { "Feed" } }
 }
 
 /// Renders the list of pinned messages: the beginning of each, as a link to it.

@@ -7,6 +7,7 @@ mod bad_input;
 mod browser;
 mod channels;
 mod every_shape;
+mod feeds;
 mod figures;
 mod files;
 mod fixture;
