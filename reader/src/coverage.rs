@@ -7,7 +7,7 @@ use ports::archive::{Archive, ArchiveError, ErasureFacts, Item, Query, key, quer
 use rules::filled::{self, FilledSpan};
 use rules::gap::GapReason;
 use rules::gap::closing::HistoryFacts;
-use rules::gap::coverage::{CoveredSpan, Hole, KnownChannel, kept_holes};
+use rules::gap::coverage::{CoveredSpan, Hole, HoleReason, KnownChannel, kept_holes};
 use rules::gap::projection::{Gap, posted_at, recorded_gaps};
 use rules::gap::run::RunSpan;
 use rules::history::proof::{ProvenSpan, VerifiedChannel};
@@ -191,6 +191,17 @@ fn ts(row: &Item) -> Option<Ts> {
 /// Whether readers see the row. A row that only has reactions is not a message yet.
 fn is_message(row: &Item) -> bool {
     message::stored_version(row).is_some() || row.has_flag("deleted")
+}
+
+/// The name of a reason for a hole, and what it means. `is_open` is for a hole that goes on.
+pub fn hole_in_words(reason: HoleReason, is_open: bool) -> &'static str {
+    match reason {
+        HoleReason::Gap(reason) => gaps::reason_in_words(reason),
+        HoleReason::BeforeJoining if is_open => "before_joining: the app is not in the channel",
+        HoleReason::BeforeJoining => "before_joining: the app was not in the channel yet",
+        HoleReason::PlanLimit => "plan_limit: Slack's plan no longer shows it",
+        HoleReason::OptedOut => "opted_out: nothing of the channel is stored",
+    }
 }
 
 #[cfg(test)]

@@ -293,6 +293,19 @@ async fn filled_spans(
     Ok(filled::spans(&facts))
 }
 
+pub fn reason_in_words(reason: GapReason) -> &'static str {
+    match reason {
+        GapReason::Downtime => "downtime: Annalist was stopped, or started again",
+        GapReason::RateLimited => "rate_limited: too many events, Slack held them back",
+        GapReason::Left => "left: the app was not in the channel",
+        GapReason::Revoked => "revoked: the app was uninstalled, or its token revoked",
+        GapReason::Dropped => "dropped: an event was removed from quarantine, or only counted there",
+        GapReason::Refused => "refused: Slack's requests came at another time by this machine's clock",
+        GapReason::HistoryChanged => "history_changed: Slack changed many messages at once",
+        GapReason::Migration => "migration: Slack moved the workspace to Enterprise Grid",
+    }
+}
+
 #[cfg(test)]
 #[path = "gaps_tests.rs"]
 mod tests;

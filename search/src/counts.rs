@@ -75,6 +75,17 @@ impl SearchIndex {
             .await
     }
 
+    /// Returns for each time between two neighbouring bounds whether a channel with these locations has messages then that
+    /// are no replies.
+    pub async fn are_used(
+        &self,
+        locations: &[ChannelOfTeam],
+        bounds: &[Ts],
+    ) -> Result<Vec<bool>, IndexError> {
+        let (locations, bounds) = (locations.to_vec(), bounds.iter().map(Ts::micros).collect::<Vec<_>>());
+        self.read(move |connection| are_used(connection, &locations, &bounds)).await
+    }
+
     /// Returns the number of messages at each location.
     pub async fn message_counts(&self) -> Result<BTreeMap<ChannelOfTeam, u64>, IndexError> {
         self.read(message_counts).await
@@ -140,6 +151,28 @@ fn recent_threads(
         threads.truncate(limit);
     }
     Ok(RecentThreads { threads, next })
+}
+
+fn are_used(
+    connection: &Connection,
+    locations: &[ChannelOfTeam],
+    bounds: &[i64],
+) -> rusqlite::Result<Vec<bool>> {
+    let places = place_ids(connection, locations)?;
+    if places.is_empty() {
+        return Ok(vec![false; bounds.len().saturating_sub(1)]);
+    }
+    let query = places.into_iter().map(place_query).collect::<Vec<_>>().join(" OR ");
+    let mut statement = connection.prepare_cached(
+        "SELECT 1 FROM words CROSS JOIN messages ON messages.id = words.rowid \
+         WHERE words MATCH ?1 AND words.rowid >= ?2 AND words.rowid < ?3 AND messages.ts >= ?4 AND messages.ts < ?5 \
+         AND messages.counted = 1 AND (messages.thread IS NULL OR messages.thread = messages.ts) LIMIT 1",
+    )?;
+    let mut is_used = |from: i64, to: i64| {
+        let end = end_id(connection, to)?;
+        statement.exists(rusqlite::params![query, first_id(from), end, from, to])
+    };
+    bounds.windows(2).map(|day| is_used(day[0], day[1])).collect()
 }
 
 fn thread_sizes(

@@ -1,4 +1,4 @@
-/* Convenience only: every page works without it. Only the live messages of a channel send a request. */
+/* Convenience only: every page works without it. Only live messages and completed names of people send requests. */
 (() => {
   'use strict';
 
@@ -25,6 +25,41 @@
         const first = document.querySelector('.channel-list > li:not([hidden]) a');
         if (first) first.click();
       }
+    });
+  }
+
+  /* Completes `in:` with the channels of the menu, and `from:` with people. The browser shows those that continue what was typed. */
+  const search = document.getElementById('q');
+  if (search?.dataset.people) {
+    const completions = document.createElement('datalist');
+    completions.id = 'completions';
+    search.after(completions);
+    search.setAttribute('list', completions.id);
+    const people = new Map();
+    const peopleWith = (start) => {
+      const read = async () => {
+        const answer = await fetch(`${search.dataset.people}?q=${encodeURIComponent(start)}`);
+        const page = new DOMParser().parseFromString(answer.ok ? await answer.text() : '', 'text/html');
+        return [...page.querySelectorAll('.people a')].map((person) => person.textContent);
+      };
+      if (!people.has(start)) people.set(start, read().catch(() => []));
+      return people.get(start);
+    };
+    search.addEventListener('input', async () => {
+      const typed = search.value;
+      const [, before, filter, sign, start] = typed.match(/^(.*?\b)(in:|from:|mentions:)([@#]?)(\S*)$/i) ?? [];
+      const channels = () => [...document.querySelectorAll('.channel-list .name')].map((name) => name.textContent);
+      let names = [];
+      if (filter?.toLowerCase() === 'in:') names = channels();
+      else if (filter && start) names = await peopleWith(start.slice(0, 2).toLowerCase());
+      if (search.value !== typed) return;
+      completions.replaceChildren(...names.map((name) => {
+        const option = document.createElement('option');
+        const hasSpace = /\s/.test(name);
+        option.value = `${before}${filter}${hasSpace ? `"${name}"` : sign + name} `;
+        if (hasSpace) option.label = `${before}${filter}${sign}${name}`;
+        return option;
+      }));
     });
   }
 

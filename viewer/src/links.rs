@@ -64,6 +64,7 @@ pub trait LinkScheme: Send + Sync {
 pub enum SitePage {
     Channels,
     Search,
+    People,
     Files,
     /// The figures of a period.
     Figures,
@@ -73,7 +74,8 @@ pub enum SitePage {
 
 impl SitePage {
     /// All pages, in the order of the navigation.
-    pub const ALL: [Self; 5] = [Self::Channels, Self::Search, Self::Files, Self::Figures, Self::Coverage];
+    pub const ALL: [Self; 6] =
+        [Self::Channels, Self::Search, Self::People, Self::Files, Self::Figures, Self::Coverage];
 
     /// The name in the navigation.
     #[must_use]
@@ -81,6 +83,7 @@ impl SitePage {
         match self {
             Self::Channels => "Channels",
             Self::Search => "Search",
+            Self::People => "People",
             Self::Files => "Files",
             Self::Figures => "Figures",
             Self::Coverage => "Coverage",
@@ -95,6 +98,8 @@ pub enum AboutChannel {
     Info,
     /// Its threads.
     Threads,
+    /// The days with messages.
+    Calendar,
 }
 
 /// The addresses of the pages that [`crate::router`] serves.
@@ -107,6 +112,7 @@ impl LinkScheme for ServedLinks {
             match page {
                 SitePage::Channels => "/",
                 SitePage::Search => "/search",
+                SitePage::People => "/people",
                 SitePage::Files => "/files",
                 SitePage::Figures => "/stats",
                 SitePage::Coverage => "/coverage",
@@ -165,6 +171,7 @@ impl LinkScheme for ServedLinks {
         let name = match page {
             AboutChannel::Info => "info",
             AboutChannel::Threads => "threads",
+            AboutChannel::Calendar => "calendar",
         };
         Some(format!("{}/{name}", self.channel(location)))
     }

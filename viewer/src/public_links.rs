@@ -67,7 +67,11 @@ impl LinkScheme for PublicLinks<'_> {
     fn site_page(&self, page: SitePage) -> Option<String> {
         match page {
             SitePage::Channels => Some(format!("{}{INDEX}", self.root)),
-            SitePage::Search | SitePage::Files | SitePage::Figures | SitePage::Coverage => None,
+            SitePage::Search
+            | SitePage::People
+            | SitePage::Files
+            | SitePage::Figures
+            | SitePage::Coverage => None,
         }
     }
 

@@ -80,6 +80,8 @@ pub fn router(mut viewer: Viewer) -> Router {
         .route("/c/{team}/{channel}/feed.xml", get(feeds::of_channel))
         .route("/c/{team}/{channel}/info", get(about::info))
         .route("/c/{team}/{channel}/threads", get(about::threads))
+        .route("/c/{team}/{channel}/calendar", get(about::calendar))
+        .route("/people", get(about::people))
         .route("/u/{team}/{user}", get(about::person))
         .route("/t/{team}/{channel}/{ts}", get(messages::thread))
         .route("/r/{team}/{channel}/{ts}", get(messages::versions))

@@ -11,7 +11,7 @@ const MAX_CHARS: usize = 80;
 const MAX_BYTES: usize = 200;
 
 /// Names with a special meaning in an export or on some file systems.
-const TAKEN: [&str; 5] = ["teams", "con", "prn", "aux", "nul"];
+const TAKEN: [&str; 6] = ["teams", "index", "con", "prn", "aux", "nul"];
 
 /// Assigns unique names.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use ports::archive::Archive;
 use reader::channels::is_deleted;
-use reader::coverage::{ChannelCoverage, TeamCoverage};
+use reader::coverage::{ChannelCoverage, TeamCoverage, hole_in_words};
 use reader::directory;
 use reader::find;
 use reader::joined::ChannelOfTeam;
@@ -19,7 +19,7 @@ use rules::version::zero;
 use serde_json::json;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use super::gaps::{describe_reason, format_length};
+use super::gaps::format_length;
 use super::{ReadArgs, ReadError};
 use crate::plain;
 use crate::zone::Zone;
@@ -222,7 +222,7 @@ impl CoveragePrinter {
             lines.push((from, Some(to), "held", how(*held_by)));
         }
         for Hole { from, to, reason, state } in holes {
-            lines.push((from, to.as_ref(), state.as_str(), why(*reason, to.is_none())));
+            lines.push((from, to.as_ref(), state.as_str(), hole_in_words(*reason, to.is_none())));
         }
         lines.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
         for (from, to, state, says) in lines {
@@ -262,16 +262,6 @@ fn how(held_by: CoverageSource) -> &'static str {
         CoverageSource::Live => "live: as it happened",
         CoverageSource::Read(rules::filled::SpanSource::History) => "history: read from Slack",
         CoverageSource::Read(rules::filled::SpanSource::Import) => "import: read from an export",
-    }
-}
-
-fn why(reason: HoleReason, is_open: bool) -> &'static str {
-    match reason {
-        HoleReason::Gap(reason) => describe_reason(reason),
-        HoleReason::BeforeJoining if is_open => "before_joining: the app is not in the channel",
-        HoleReason::BeforeJoining => "before_joining: the app was not in the channel yet",
-        HoleReason::PlanLimit => "plan_limit: Slack's plan no longer shows it",
-        HoleReason::OptedOut => "opted_out: nothing of the channel is stored",
     }
 }
 

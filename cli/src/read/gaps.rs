@@ -8,7 +8,6 @@ use ports::archive::Archive;
 use reader::directory::{self, WorkspaceChannels};
 use reader::find;
 use reader::gaps::{self, GapProgress};
-use rules::gap::GapReason;
 use rules::gap::closing::GapState;
 use rules::gap::projection::Gap;
 use rules::version::zero;
@@ -85,7 +84,7 @@ async fn table(
             (GapState::Missing | GapState::Lost, Some(left)) => format!("{label}, {left} left"),
             (GapState::Open | GapState::Filled, _) | (GapState::Missing | GapState::Lost, None) => label,
         };
-        let (state, why) = (state.as_str(), describe_reason(gap.reason));
+        let (state, why) = (state.as_str(), gaps::reason_in_words(gap.reason));
         writeln!(out, "{from:<20} {to:<20} {how_long:>9}  {state:<8} {label:<26} {why}")?;
     }
     let any = |state: GapState| found.iter().any(|(_, gap)| gap.state == state);
@@ -117,19 +116,6 @@ pub(super) fn format_length(from: &Ts, to: &Ts) -> String {
         0 if from == to => "a moment".to_owned(),
         0 => "< 1 s".to_owned(),
         seconds => plain::age(seconds.unsigned_abs()),
-    }
-}
-
-pub(super) fn describe_reason(reason: GapReason) -> &'static str {
-    match reason {
-        GapReason::Downtime => "downtime: Annalist was stopped, or started again",
-        GapReason::RateLimited => "rate_limited: too many events, Slack held them back",
-        GapReason::Left => "left: the app was not in the channel",
-        GapReason::Revoked => "revoked: the app was uninstalled, or its token revoked",
-        GapReason::Dropped => "dropped: an event was removed from quarantine, or only counted there",
-        GapReason::Refused => "refused: Slack's requests came at another time by this machine's clock",
-        GapReason::HistoryChanged => "history_changed: Slack changed many messages at once",
-        GapReason::Migration => "migration: Slack moved the workspace to Enterprise Grid",
     }
 }
 

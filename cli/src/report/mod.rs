@@ -14,6 +14,7 @@ use ports::archive::Archive;
 use ports::changes::Changes;
 use ports::clock::Clock;
 use process::config::backend::BackendArgs;
+use reader::figures::excerpts;
 use reader::figures::json;
 use reader::figures::making::{ReportScope, ReportSources};
 use reader::figures::period::Period;
@@ -108,7 +109,7 @@ pub(crate) async fn run(
             return Ok(out.write_all(stored.replacen(NOT_CACHED, CACHED, 1).as_bytes())?);
         }
         if let Some(report) = stored::read(&stored) {
-            return print(&report, args, out);
+            return print(archive, report, args, out).await;
         }
     }
     let stamp = sources.stamp();
@@ -127,15 +128,21 @@ pub(crate) async fn run(
     if args.json {
         return Ok(out.write_all(text.as_bytes())?);
     }
-    print(&made.report, args, out)
+    print(archive, made.report, args, out).await
 }
 
 /// Prints a report as text or as an HTML page.
-fn print(report: &FiguresReport, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+async fn print(
+    archive: &dyn Archive,
+    mut report: FiguresReport,
+    args: &ReportArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    excerpts::add(archive, &mut report).await?;
     if args.html {
-        writeln!(out, "{}", viewer::pages::figures::standalone_report(report).into_string())?;
+        writeln!(out, "{}", viewer::pages::figures::standalone_report(&report).into_string())?;
     } else {
-        text::print(report, out)?;
+        text::print(&report, out)?;
     }
     Ok(())
 }

@@ -194,7 +194,11 @@ fn messages(title: &str, messages: &[TopMessage], out: &mut dyn Write) -> io::Re
     writeln!(out, "\n{title}")?;
     for message in messages {
         let (whose, _) = fitted(&author_and_channel(message), COLUMNS - 8);
-        writeln!(out, "{:>6}  {whose}\n        {}", grouped(message.count), message.permalink)?;
+        writeln!(out, "{:>6}  {whose}", grouped(message.count))?;
+        if let Some(excerpt) = &message.excerpt {
+            writeln!(out, "        {}", fitted(excerpt, COLUMNS - 8).0)?;
+        }
+        writeln!(out, "        {}", message.permalink)?;
     }
     Ok(())
 }

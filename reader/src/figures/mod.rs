@@ -5,11 +5,12 @@
 //! * [`rollups`]: days that were counted before, and which of them are still valid.
 //! * [`making`] makes a [`report`]; [`json`] converts it for scripts.
 //! * [`message`], [`channel`] and [`person`]: the figures of single messages, channels and people;
-//!   [`wording`]: figures in words.
+//!   [`wording`]: figures in words; [`excerpts`]: the beginnings of messages.
 
 mod basis;
 pub mod channel;
 pub mod counting;
+pub mod excerpts;
 mod first_posts;
 mod inputs;
 pub mod json;

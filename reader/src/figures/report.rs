@@ -277,6 +277,9 @@ pub struct TopMessage {
     pub count: u64,
     /// The link to the message in Slack.
     pub permalink: String,
+    /// How it begins, if [`super::excerpts::add`] has read it.
+    #[serde(skip)]
+    pub excerpt: Option<String>,
 }
 
 /// The figures of a period.

@@ -178,6 +178,7 @@ impl ReportInputs {
             user,
             count,
             permalink: permalink::message_permalink(self.workspace.base_url.as_deref(), channel, ts, None),
+            excerpt: None,
         }
     }
 

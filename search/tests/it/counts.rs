@@ -40,6 +40,30 @@ async fn replies_are_counted_by_their_root_and_channel() {
 }
 
 #[tokio::test]
+async fn a_time_is_used_by_a_channels_own_messages_that_are_no_replies() {
+    let fixture = SearchFixture::open().await;
+    let reply = json!({ "type": "message", "ts": "1700003000.000000", "thread_ts": "1700001000.000000", "user": "U2",
+        "text": "to it" });
+    fixture
+        .store("C1", &[message("1700001000.000000", "root"), reply, message("1700005999.999999", "late")])
+        .await;
+    fixture.store("C2", &[message("1700004000.000000", "elsewhere")]).await;
+    let index = fixture.caught_up().await;
+    let bounds: Vec<Ts> =
+        (0..=6).map(|n| Ts::parse(&format!("{}.000000", 1_700_000_000 + n * 1_000)).unwrap()).collect();
+    let used = async |channels: &[&str]| {
+        let locations: Vec<ChannelOfTeam> = channels.iter().map(|channel| location(channel)).collect();
+        let used = index.are_used(&locations, &bounds).await.unwrap();
+        used.iter().map(|is_used| if *is_used { 'x' } else { '-' }).collect::<String>()
+    };
+    assert_eq!(used(&["C1"]).await, "-x---x");
+    assert_eq!(used(&["C1", "C2"]).await, "-x--xx");
+    assert_eq!(used(&["C9"]).await, "------");
+    assert_eq!(used(&[]).await, "------");
+    assert_eq!(index.are_used(&[location("C1")], &[]).await.unwrap(), [false; 0]);
+}
+
+#[tokio::test]
 async fn threads_are_listed_by_their_newest_reply_and_each_once() {
     let fixture = SearchFixture::open().await;
     let reply = |at: i64, micros: i64, root: i64| {

@@ -85,6 +85,14 @@ async fn markdown_nests_threads_and_escapes_markup_in_messages() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     export(data.as_path(), "markdown", &out, &["--tz", "UTC"]).await.succeeded();
+    let index = fs::read_to_string(out.join("index.md")).unwrap();
+    assert!(index.starts_with("# Channels\n\nTimes are in UTC.\n\n- ["), "{index}");
+    assert!(
+        index.contains("- [#general](general.md): ") && index.contains(", 2020-09-13 to 2020-09-14\n"),
+        "{index}"
+    );
+    let linked = index.split("](").skip(1).map(|link| link.split(')').next().unwrap());
+    assert!(linked.clone().all(|path| out.join(path).exists()), "{index}");
     let text = fs::read_to_string(out.join("general.md")).unwrap();
     let expected = [
         "# #general\n\nPurpose: what it is for\n\nChannel C1. Times are in UTC.\n\n## 2020-09-13\n",

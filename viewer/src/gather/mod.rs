@@ -1,9 +1,10 @@
 //! Reads the data of pages from the archive, with get and query only.
 //!
-//! * [`channel`]: a channel and its title; [`channel_info`]: more about it, and its threads; [`menu`]: all channels.
+//! * [`channel`]: a channel and its title; [`channel_info`]: more about it, and its threads; [`calendar`]: its days; [`menu`]: all channels.
 //! * [`timeline`], [`thread`], [`versions`]: messages; [`pictures`]: pictures of people, and custom emoji.
 //! * [`files`], [`person`], [`coverage`]: the other pages.
 
+pub(crate) mod calendar;
 pub mod channel;
 pub mod channel_info;
 pub mod coverage;

@@ -1,7 +1,9 @@
-//! The page of a person.
+//! The page of a person, and the list of people.
 
-use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
+use reader::find;
 use reader::names::is_visible;
+use reader::rows::VisibleRows;
 use rules::account::AccountStatus;
 use rules::file::image;
 use rules::view::PersonView;
@@ -9,10 +11,13 @@ use rules::{profile, project};
 use serde_json::Value;
 use slack::ids::{TeamId, UserId};
 
-use crate::pages::person::PersonPage;
+use crate::pages::person::{ListedPerson, PeopleList, PersonPage};
 
 /// Maximum number of profiles of a person that are read for former names.
 const MAX_PROFILES: usize = 500;
+
+/// Maximum number of people on a page: one that a browser shows at once.
+const MAX_LISTED: usize = 500;
 
 /// Reads the page of a person; `None` if the directory of this workspace does not have them.
 pub async fn read(
@@ -24,16 +29,6 @@ pub async fn read(
     let Some(row) = row.filter(|row| !row.is_erased()) else { return Ok(None) };
     let person = PersonView::from(project::directory(&row));
     let raw = person.raw().unwrap_or_default();
-    let mark = match AccountStatus::from_row(team, Some(&row)) {
-        AccountStatus::Guest => Some("guest"),
-        AccountStatus::Bot => Some("app"),
-        AccountStatus::Left => Some("deactivated"),
-        AccountStatus::Stranger => Some("of another organisation"),
-        AccountStatus::Member
-        | AccountStatus::MemberElsewhere
-        | AccountStatus::Unreadable
-        | AccountStatus::Unknown => None,
-    };
     let text = |value: &Value| value.as_str().filter(|text| is_visible(text)).map(str::to_owned);
     let names: Vec<String> = names(&person).map(str::to_owned).collect();
     let query = Query { limit: MAX_PROFILES, ..Query::partition(key::profiles(team, user)) };
@@ -54,9 +49,50 @@ pub async fn read(
         names,
         title: text(&raw["profile"]["title"]),
         zone: rules::directory::time_zone(&row).map(str::to_owned).or_else(|| text(&raw["tz"])),
-        mark,
+        mark: mark(team, &row),
         former_names,
     }))
+}
+
+/// What a person is, if they are no ordinary member.
+fn mark(team: &TeamId, row: &Item) -> Option<&'static str> {
+    match AccountStatus::from_row(team, Some(row)) {
+        AccountStatus::Guest => Some("guest"),
+        AccountStatus::Bot => Some("app"),
+        AccountStatus::Left => Some("deactivated"),
+        AccountStatus::Stranger => Some("of another organisation"),
+        AccountStatus::Member
+        | AccountStatus::MemberElsewhere
+        | AccountStatus::Unreadable
+        | AccountStatus::Unknown => None,
+    }
+}
+
+/// Reads the people whose names contain this text, in lower case, by their names. A person of several workspaces is
+/// listed once.
+pub async fn list(archive: &dyn Archive, called: &str) -> Result<PeopleList, ArchiveError> {
+    let mut people: Vec<ListedPerson> = Vec::new();
+    for team in find::teams(archive).await? {
+        let mut rows = VisibleRows::all(archive, Query::partition(key::users(&team)), |row| {
+            let user = UserId::parse(&row.key.timestamp).ok()?;
+            let person = PersonView::from(project::directory(row));
+            let names: Vec<String> = names(&person).map(str::to_owned).collect();
+            let is_called =
+                called.is_empty() || names.iter().any(|name| name.to_lowercase().contains(called));
+            let (picture, mark) = (image::picture(row), mark(&team, row));
+            is_called.then(|| ListedPerson { team: team.clone(), user, names, picture, mark })
+        });
+        while let Some(page) = rows.next().await? {
+            people.extend(page);
+        }
+    }
+    let name =
+        |person: &ListedPerson| person.names.first().map_or_else(String::new, |name| name.to_lowercase());
+    people.sort_by_cached_key(|person| (name(person), person.user.clone(), person.team.clone()));
+    people.dedup_by(|one, other| one.user == other.user);
+    let count = people.len();
+    people.truncate(MAX_LISTED);
+    Ok(PeopleList { people, count })
 }
 
 /// The names of a person, each once, the one that is shown first.

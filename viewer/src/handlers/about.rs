@@ -1,19 +1,20 @@
-//! Handlers for what is known about a channel, its threads, and a person.
+//! Handlers for what is known about a channel, its threads and days, and people.
 
 use axum::extract::{Path, Query};
+use jiff::civil::Date;
 use maud::html;
 use reader::find;
 use reader::joined::JoinedChannel;
 use serde::Deserialize;
 use slack::ids::{TeamId, UserId};
 
-use super::cached::menu;
+use super::cached::{activity, menu};
 use super::messages::{self, Beside, in_channel};
 use super::{LINKS, PageResult, Visit, framed, no_channel, timestamp};
 use crate::answer::PageError;
 use crate::gather::timeline::TimelineStart;
 use crate::gather::{self, channel};
-use crate::links::{AboutChannel, LinkScheme};
+use crate::links::{AboutChannel, LinkScheme, SitePage};
 use crate::pages;
 use crate::pages::PageContext;
 use crate::pages::layout::MainPane;
@@ -83,4 +84,44 @@ pub(crate) async fn person(state: Visit, Path((team, user)): Path<(String, Strin
         }
     }
     Err(missing())
+}
+
+/// Selects people by a part of a name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PeopleParams {
+    q: String,
+}
+
+/// `/people`
+pub(crate) async fn people(state: Visit, Query(params): Query<PeopleParams>) -> PageResult {
+    let called = params.q.trim();
+    let list = gather::person::list(&*state.archive, &called.to_lowercase()).await?;
+    let main = html! { div class="plain-page" { (pages::person::people_page(&list, called, &LINKS)) } };
+    framed(&menu(&state, None).await?, "People", Some(SitePage::People), MainPane::Page, main)
+}
+
+/// Selects a month.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CalendarParams {
+    month: Option<String>,
+}
+
+/// `/c/{team}/{channel}/calendar`: the days of a month, next to the newest messages of the channel.
+pub(crate) async fn calendar(
+    state: Visit,
+    Path((team, called)): Path<(String, String)>,
+    Query(params): Query<CalendarParams>,
+) -> PageResult {
+    let month = params.month.filter(|month| !month.is_empty()).map(|month| format!("{month}-01"));
+    let invalid = |_| PageError::Invalid("Write a month as 2026-11.".to_owned());
+    let month: Option<Date> = month.map(|first| first.parse().map_err(invalid)).transpose()?;
+    let channel = channel_of(&state, &team, &called).await?;
+    let index = state.index.get().await.ok_or(PageError::NoIndex)?;
+    let calendar =
+        gather::calendar::read(&index, channel.locations(), &*activity(&state).await?, month, &state.zone)
+            .await?;
+    let page = gather::timeline::read(&channel, &TimelineStart::Newest, &state.zone).await?;
+    in_channel(&state, &channel, page, Beside::Calendar(calendar)).await
 }

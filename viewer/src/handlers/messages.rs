@@ -17,6 +17,7 @@ use crate::gather::pictures::{self, PictureBook};
 use crate::gather::timeline::TimelineStart;
 use crate::gather::{self, channel, channel_info, learn_names};
 use crate::links::LinkScheme;
+use crate::pages::calendar::ChannelCalendar;
 use crate::pages::layout::{self, Frame, MainPane, SidePane};
 use crate::pages::message::PageMessage;
 use crate::pages::thread::ThreadPage;
@@ -69,6 +70,8 @@ pub(super) enum Beside {
     Thread(Box<ThreadPage>),
     /// What is known about the channel.
     Info,
+    /// A month of the channel, if it has messages.
+    Calendar(Option<ChannelCalendar>),
 }
 
 /// Selects a part of a thread.
@@ -124,12 +127,12 @@ pub(super) async fn in_channel(
     page.proven_to = channel::proven_to(&*state.archive, location).await?;
     let info = match &beside {
         Beside::Info => Some(channel_info::read(&*state.archive, channel, &mut names).await?),
-        Beside::Nothing | Beside::Thread(_) => None,
+        Beside::Nothing | Beside::Thread(_) | Beside::Calendar(_) => None,
     };
     let shown =
         PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, location };
     let main = html! {
-        (pages::timeline::head(&title, &page, &shown, true))
+        (pages::timeline::head(&title, &page, &shown))
         (pages::timeline::messages(&page, &shown))
     };
     let side_pane = match (&beside, &info) {
@@ -139,6 +142,10 @@ pub(super) async fn in_channel(
         (Beside::Info, Some(info)) => {
             let content = pages::channel_info::info_pane(&title, info, &shown);
             Some(SidePane { label: "About the channel", content })
+        }
+        (Beside::Calendar(calendar), _) => {
+            let content = pages::calendar::calendar_pane(calendar.as_ref(), &shown);
+            Some(SidePane { label: "Calendar", content })
         }
         (Beside::Nothing | Beside::Info, _) => None,
     };

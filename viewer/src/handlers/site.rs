@@ -3,6 +3,7 @@
 use axum::extract::{Path, Query};
 use jiff::Timestamp;
 use maud::html;
+use reader::figures::excerpts;
 use reader::figures::making::{self, ReportScope};
 use reader::figures::period::Period;
 use reader::figures::rollups::Rollups;
@@ -159,7 +160,9 @@ pub(crate) async fn figures(state: Visit, Query(params): Query<FiguresParams>) -
     let has_earlier = oldest.is_none_or(|oldest| oldest.micros() < period.from());
     let before = week(period.previous()).filter(|_| has_earlier);
     let after = week(period.next());
-    let report = making::make_report(archive, team, ReportScope::Team, period, rollups.as_ref(), now).await?;
+    let mut report =
+        making::make_report(archive, team, ReportScope::Team, period, rollups.as_ref(), now).await?;
+    excerpts::add(archive, &mut report).await?;
     let main = html! {
         div class="plain-page" {
             form class="week-form" action="/stats" method="get" {

@@ -8,7 +8,7 @@ use reader::plain;
 use rules::view::{MessageView, file_id};
 use serde_json::Value;
 
-use super::PageContext;
+use super::{PageContext, with_code};
 
 /// Maximum number of files that are shown per message: ten times the limit of Slack's clients.
 const MAX_FILES: usize = 100;
@@ -89,7 +89,7 @@ fn one(message: &MessageView, file: &Value, shown: &PageContext<'_>) -> Markup {
             Some(state) => files::verdict_text(state),
             None => "it is not fetched yet",
         };
-        return html! { span class="file missing" { bdi { (name) } @if let Some(size) = size { " " (size) } " – " (why) } };
+        return html! { span class="file missing" { bdi { (name) } @if let Some(size) = size { " " (size) } " – " (with_code(why, None)) } };
     };
     let caption = html! {
         a class="file" href=(address) download { bdi { (name) } }

@@ -2,13 +2,13 @@
 
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use reader::coverage::ChannelCoverage;
+use reader::coverage::{ChannelCoverage, hole_in_words};
 use reader::files::MissingFiles;
 use reader::joined::ChannelOfTeam;
 use reader::plain;
 use reader::proof::last_day;
 use rules::gap::closing::GapState;
-use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole};
+use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole, HoleReason};
 use rules::version::zero;
 use slack::ids::{TeamId, Ts};
 
@@ -52,11 +52,15 @@ pub fn coverage_page(
             }
         }
         @if rows.is_empty() { p { "No channel is kept yet." } }
-        @for row in rows { (channel(row, zone, links)) }
+        @for row in rows {
+            @let is_alone = rows.iter().filter(|other| other.name == row.name).count() == 1;
+            (channel(row, is_alone, zone, links))
+        }
     }
 }
 
-fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+/// Renders the coverage of a channel; with its id, unless it is alone with its name.
+fn channel(row: &CoveredRow, is_alone: bool, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     let ChannelCoverage { held, holes, last_message, limited_before, verified, expired_before } =
         &row.coverage;
     let mut times: Vec<(&Ts, Option<&Ts>, Markup)> =
@@ -64,11 +68,13 @@ fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup 
     let shown = holes.iter().skip(holes.len().saturating_sub(MAX_HOLES));
     times.extend(shown.map(|hole| (&hole.from, hole.to.as_ref(), missing(hole, zone))));
     times.sort_by_key(|(from, to, _)| (*from, *to));
-    let name = plain::excerpt(row.name.as_deref().unwrap_or(row.location.channel.as_str()), MAX_NAME_CHARS);
+    let id = row.location.channel.as_str();
+    let name = plain::excerpt(row.name.as_deref().unwrap_or(id), MAX_NAME_CHARS);
+    let name = if is_alone { name } else { format!("{name} ({id})") };
     html! {
         section class="covered" data-channel=(row.location.channel) {
             h2 { a href=(links.channel(&row.location)) { bdi { "#" (name) } } }
-            @if let Some(last) = last_message { p class="quiet" { "The newest message is of " (times::short(last, zone)) "." } }
+            @if let Some(last) = last_message { p class="quiet" { "Newest message: " (times::short(last, zone)) "." } }
             @if let Some(limit) = limited_before { p class="note" { "Slack's plan shows nothing before " (times::short(limit, zone)) "." } }
             @if let Some(verified) = verified { p class="quiet" { "Complete up to " (last_day(&verified.through)) ", compared with Slack." } }
             @if let Some(until) = expired_before { p class="note" { "What is older than " (times::short(until, zone)) " was removed by the retention rule." } }
@@ -94,13 +100,16 @@ fn held_row(CoveredSpan { from, to, source: held_by }: &CoveredSpan, zone: &Time
 }
 
 fn missing(Hole { from, to, reason, state }: &Hole, zone: &TimeZone) -> Markup {
-    let is_open = matches!(state, GapState::Open | GapState::Missing);
+    // What was said before the app joined was never asked for.
+    let is_lost = matches!(state, GapState::Open | GapState::Missing)
+        && (*reason != HoleReason::BeforeJoining || to.is_none());
+    let why = hole_in_words(*reason, to.is_none());
     html! {
-        tr class=[is_open.then_some("missing")] {
+        tr class=[is_lost.then_some("missing")] {
             td { (moment(from, zone)) }
             td { @match to { Some(to) => (moment(to, zone)), None => "still going on" } }
             td { (state.as_str()) }
-            td { (reason.as_str().replace('_', " ")) }
+            td { (why.split_once(": ").map_or(why, |(_, why)| why)) }
         }
     }
 }

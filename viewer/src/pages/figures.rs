@@ -10,7 +10,7 @@ use reader::numbers::grouped;
 use reader::plain;
 use rules::figures::partners::CountByPerson;
 
-use super::plots;
+use super::{plots, with_code};
 use crate::emoji;
 use crate::links::{LinkScheme, SitePage};
 
@@ -65,10 +65,8 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
             span class="quiet" { ", compared with " (report.period.previous().in_words()) }
         }
         p class="headline" { (headline(report)) }
-        @for note in report_notes(report) { p class="note" { (with_code(&note)) } }
-        @if let Some(coverage) = links.and_then(|links| links.site_page(SitePage::Coverage)).filter(|_| !report.incomplete_days.is_empty()) {
-            p { a href=(coverage) { "What the archive covers" } }
-        }
+        @let coverage = links.and_then(|links| links.site_page(SitePage::Coverage));
+        @for note in report_notes(report) { p class="note" { (with_code(&note, coverage.as_deref())) } }
         (figures(report))
         @if report.figure(FigureName::Messages).value.map(Number::as_f64) != Some(0.0) { (times(report)) }
         @if !matches!(report.scope, Scope::Channel(_)) { (channels(report, links)) }
@@ -92,15 +90,6 @@ fn reaction(name: &str) -> String {
     let (plain_name, tones) = emoji::split_skin_tones(name);
     let characters = emoji::unicode(plain_name, &tones);
     characters.map_or_else(|| format!(":{name}:"), |characters| format!("{characters} :{name}:"))
-}
-
-/// Renders a text with code between backticks.
-fn with_code(text: &str) -> Markup {
-    html! {
-        @for (index, part) in text.split('`').enumerate() {
-            @if index % 2 == 1 { code { (part) } } @else { (part) }
-        }
-    }
 }
 
 fn figures(report: &FiguresReport) -> Markup {
@@ -253,7 +242,13 @@ fn messages(title: &str, messages: &[TopMessage], links: Option<&dyn LinkScheme>
             h2 { (title) }
             ol class="messages" {
                 @for message in messages {
-                    li { b { (grouped(message.count)) } a href=(address(message)) { (author_and_channel(message)) } }
+                    li {
+                        b { (grouped(message.count)) }
+                        span {
+                            a href=(address(message)) { (author_and_channel(message)) }
+                            @if let Some(excerpt) = &message.excerpt { " " bdi class="quiet" { (excerpt) } }
+                        }
+                    }
                 }
             }
         }

@@ -12,9 +12,9 @@ use rules::view::{FileVersionView, FileView};
 use serde::Deserialize;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
-use super::MAX_NAME_CHARS;
 use super::attached::FileShape;
 use super::sidebar::ChannelMenu;
+use super::{MAX_NAME_CHARS, with_code};
 use crate::gather::files::FilesStart;
 use crate::links::{LinkScheme, SitePage};
 use crate::public_links::encoded;
@@ -223,7 +223,7 @@ fn version_row(version: FileVersionView<'_>, bytes: Option<&str>, zone: &TimeZon
         tr {
             td { @match address { Some(address) => a href=(address) download { (edited) }, None => (edited) } }
             td class="number" { (version.size_bytes().map(human_size).unwrap_or_default()) }
-            td { @match version.verdict() { Some(verdict) => (verdict_text(verdict)), None => "held" } }
+            td { @match version.verdict() { Some(verdict) => (with_code(verdict_text(verdict), None)), None => "held" } }
         }
     }
 }
@@ -303,7 +303,7 @@ fn entry(file: &ShownFile, context: &FilesContext<'_>) -> Markup {
                     (shares(row, context))
                     @if let Some(size) = row.size_bytes() { (human_size(size)) " · " }
                     span title=(plain::excerpt(mimetype, 80)) { (FileKind::of(mimetype).as_str()) }
-                    @if state != "held" { " · " strong { (plain::excerpt(state, 40)) } @if let Some(reason) = reason { ": " (plain::excerpt(reason, 120)) } }
+                    @if state != "held" { " · " strong { (plain::excerpt(state, 40)) } @if let Some(reason) = reason { ": " (with_code(&plain::excerpt(reason, 120), None)) } }
                     @if row.is_deleted() { " · deleted in Slack" }
                 }
             }

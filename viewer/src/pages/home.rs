@@ -129,7 +129,7 @@ fn files(hit: &SearchHit, names: &FileNames, zone: &TimeZone, links: &dyn LinkSc
         let own = |name: &str| file[name].as_str().filter(|name| !name.is_empty());
         let of_row = || names.get(&(hit.location.team.clone(), file_id(file)?)).map(String::as_str);
         let name = own("title").or_else(|| own("name")).or_else(of_row);
-        plain::excerpt(name.unwrap_or("unnamed"), MAX_NAME_CHARS)
+        plain::excerpt(name.unwrap_or("a file"), MAX_NAME_CHARS)
     };
     let channel = hit.channel_name.as_deref().unwrap_or(hit.location.channel.as_str());
     html! {

@@ -120,7 +120,7 @@ fn search_form(menu: &ChannelMenu, query: &str, links: &dyn LinkScheme) -> Marku
         @if let Some(address) = links.site_page(SitePage::Search) {
             form class="search" role="search" action=(address) method="get" {
                 label class="unseen" for="q" { "Search messages" }
-                input id="q" name="q" type="search" value=(query) placeholder="Search" maxlength="1000" autocomplete="off";
+                input id="q" name="q" type="search" value=(query) placeholder="Search" maxlength="1000" autocomplete="off" data-people=[links.site_page(SitePage::People)];
                 @if let Some(channel) = current {
                     label class="here" {
                         input type="checkbox" name="in" value=(channel.location.channel);

@@ -24,6 +24,11 @@ pub const MAX_REACTORS: usize = 20;
 /// Maximum number of emoji, and spaces between them, that are shown large.
 const MAX_LARGE_SPANS: usize = 9;
 
+/// Number of rows from which on a message is folded, and about how many bytes a row has: a third more than the style
+/// sheet shows, so that a fold hides more than a line or two.
+const MAX_ROWS: usize = 30;
+const ROW_BYTES: usize = 90;
+
 /// Number of colours for initials.
 const COLORS: u32 = 8;
 
@@ -135,18 +140,37 @@ pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageC
                         " " button type="button" class="copy-link" data-link=(link) { "Copy link" }
                     }
                 }
-                div class={ "text" @if is_lone_emoji(&content.lines) { " lone-emoji" } } dir="auto" {
+                @let is_long = is_long(&content.lines);
+                div class={ "text" @if is_lone_emoji(&content.lines) { " lone-emoji" } @if is_long { " long" } } dir="auto" {
                     @match content.manner {
                         Manner::Speech => (speech(message, shown)),
                         Manner::Notice => (words::lines(&content.lines, shown)),
                     }
                 }
+                @if is_long { details class="more" { summary { span class="folded" { "Show more" } span class="unfolded" { "Show less" } } } }
                 (attached::of(row, shown))
                 (reactions(row, shown))
                 @if !flags.is_in_thread { (thread(message, shown)) }
             }
         }
     }
+}
+
+/// Whether a message is folded: it is longer than a screen.
+fn is_long(lines: &[TextLine]) -> bool {
+    let chars = |span: &TextSpan| match span {
+        TextSpan::Text(text, _) => text.len(),
+        TextSpan::Link { address, label } => label.as_ref().unwrap_or(address).len(),
+        TextSpan::Emoji { .. }
+        | TextSpan::User { .. }
+        | TextSpan::Channel { .. }
+        | TextSpan::UserGroup { .. }
+        | TextSpan::Broadcast(_)
+        | TextSpan::Cell
+        | TextSpan::Control(_) => 1,
+    };
+    let rows = |line: &TextLine| 1 + line.spans.iter().map(chars).sum::<usize>() / ROW_BYTES;
+    lines.iter().map(rows).sum::<usize>() > MAX_ROWS
 }
 
 /// Whether a message has a few emoji and nothing else, which are shown large.

@@ -3,12 +3,13 @@
 //! * [`layout`]: the layout of each page; [`sidebar`]: its menu of channels.
 //! * [`timeline`], [`thread`], [`versions`]: lists of a [`message`], with its [`words`] and its [`attached`]
 //!   files.
-//! * [`channel_info`]: what is known about a channel, and its threads; [`person`]: what is known about a person.
+//! * [`channel_info`]: what is known about a channel, and its threads; [`calendar`]: its days; [`person`]: what is known about a person.
 //! * [`home`]: the first page; [`search`], [`files`], [`figures`] with their [`plots`], [`coverage`]: the other pages; [`login`] and
 //!   [`notice`]: pages that replace another one; [`site`]: pages of an exported site; [`public`]:
 //!   pages, feeds and sitemaps of a public site.
 
 pub mod attached;
+pub mod calendar;
 pub mod channel_info;
 pub mod coverage;
 pub mod figures;
@@ -43,6 +44,16 @@ pub const MAX_NAME_CHARS: usize = 80;
 /// Renders a table that may be wider than the page. It can be focused, so that the keyboard scrolls it.
 pub(crate) fn scrolling(label: &str, table: &Markup) -> Markup {
     html! { div class="scrolling" role="region" aria-label=(label) tabindex="0" { (table) } }
+}
+
+/// Renders a text with code between backticks; on a site, a link to the page instead of the command about coverage.
+pub(crate) fn with_code(text: &str, coverage: Option<&str>) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if let Some(coverage) = coverage.filter(|_| part == "annalist coverage") { a href=(coverage) { "Coverage" } }
+            @else if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
 }
 
 /// The context for rendering the messages of a page.

@@ -69,7 +69,7 @@ pub fn part(
     shown: &PageContext<'_>,
 ) -> String {
     let main = html! {
-        (timeline::head(title, part, shown, false))
+        (timeline::head(title, part, shown))
         (timeline::messages(part, shown))
     };
     page(format!("#{} {name}", title.name), menu, MainPane::Page, main, shown.links)

@@ -20,7 +20,7 @@ const MAX_NAMED: usize = 3;
 const MAX_PIN_CHARS: usize = 120;
 
 /// Before the messages of every channel.
-const FIRST_TS: &str = "0000000000.000001";
+pub(super) const FIRST_TS: &str = "0000000000.000001";
 
 /// The position of a page in its channel.
 #[derive(Debug, Default)]
@@ -75,8 +75,9 @@ pub struct ChannelBookmark {
     pub is_removed: bool,
 }
 
-/// Renders the head of a channel: its name, its topic, its bookmarks, and the form for a day.
-pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, has_forms: bool) -> Markup {
+/// Renders the head of a channel: its name, its topic, its bookmarks, and links to what is known about it.
+pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
+    let month = page.day.or_else(|| times::day(&page.messages.first()?.ts, shown.zone));
     html! {
         header class="channel-head" {
             h1 { a href=(shown.links.channel(shown.location)) { bdi { "#" (reader::plain::excerpt(&title.name, MAX_NAME_CHARS)) } } }
@@ -87,13 +88,8 @@ pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, 
             @if let Some(info) = shown.links.about_channel(shown.location, AboutChannel::Info) { a href=(info) { "About" } }
             @if let Some(threads) = shown.links.about_channel(shown.location, AboutChannel::Threads) { a href=(threads) { "Threads" } }
             @if let Some(feed) = &title.feed { (feed_link(feed)) }
-            @if has_forms {
-                form class="day-form" action=(shown.links.channel(shown.location)) method="get" {
-                    @if let Some(first) = Ts::parse(FIRST_TS).ok().and_then(|first| shown.links.after(shown.location, &first)) { a href=(first) { "First message" } }
-                    label for="day" { "Day" }
-                    input id="day" name="day" type="date" required value=[page.day.map(|day| day.to_string())];
-                    button type="submit" { "Go" }
-                }
+            @if let Some(calendar) = shown.links.about_channel(shown.location, AboutChannel::Calendar) {
+                a href={ (calendar) @if let Some(day) = month { "?month=" (day.strftime("%Y-%m").to_string()) } } { "Calendar" }
             }
         }
     }

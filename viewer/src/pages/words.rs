@@ -26,21 +26,31 @@ pub fn lines(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     html! {
         @for part in lines.chunk_by(|one, other| one.frame == other.frame) {
             @match part.first().and_then(|line| line.frame.as_ref()) {
-                Some(frame) => div class={ "attachment " (color(frame)) } { (in_frame(part, shown)) },
+                Some(frame) => div class={ "attachment " (color(frame)) } { (stripe(frame)) (in_frame(part, shown)) },
                 None => (in_frame(part, shown)),
             }
         }
     }
 }
 
-/// Returns the class for one of Slack's three colours. Other colours are not shown, because they would need
-/// inline styles, which the policy blocks.
+/// Returns the class for one of Slack's three colours.
 fn color(frame: &TextFrame) -> &'static str {
     match frame.color.as_deref() {
         Some("good" | "#2eb886" | "2eb886" | "#36a64f" | "36a64f") => "good",
         Some("warning" | "#daa038" | "daa038") => "warning",
         Some("danger" | "#a30200" | "a30200") => "danger",
         Some(_) | None => "plain",
+    }
+}
+
+/// Renders another colour than Slack's three as a picture, because the policy blocks inline styles.
+fn stripe(frame: &TextFrame) -> Markup {
+    let digits = frame.color.as_deref().map(|color| color.trim_start_matches('#')).unwrap_or_default();
+    let is_color = digits.len() == 6 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    html! {
+        @if is_color && color(frame) == "plain" {
+            svg class="stripe" aria-hidden="true" { rect width="100%" height="100%" fill={ "#" (digits) } {} }
+        }
     }
 }
 

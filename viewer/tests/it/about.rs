@@ -1,4 +1,4 @@
-//! The pages about a channel and a person, and the list of a channel's threads.
+//! The pages about a channel and about people, and the lists of a channel's threads and days.
 
 use axum::http::Method;
 use ports::archive::ArchiveExt;
@@ -45,6 +45,72 @@ async fn the_page_of_a_person_has_their_names_marks_and_links_to_what_they_wrote
     // An author of whom nothing is known has no page.
     fixture.message("C1", json!({ "ts": "1700001001.000000", "user": "U9", "text": "who" })).await;
     assert!(!fixture.page("/c/T1/C1").await.contains("/u/T1/U9"));
+}
+
+#[tokio::test]
+async fn people_are_listed_by_name_and_found_by_a_part_of_any_name() {
+    let fixture = ViewerFixture::open();
+    assert!(fixture.page("/people").await.contains("The archive knows no people yet."));
+    let named = |name: &str, real: &str| json!({ "name": "x", "real_name": real, "profile": { "display_name": name } });
+    fixture.account("U1", "1700000001.000000", named("zoe", "Zoe Ray")).await;
+    fixture.account("U2", "1700000002.000000", named("Annie", "Ana Lima")).await;
+    fixture.account("U3", "1700000003.000000", named(HOSTILE, "Kim")).await;
+    fixture.account("U4", "1700000004.000000", json!({ "name": "bot", "is_bot": true })).await;
+    fixture
+        .account("U5", "1700000005.000000", json!({ "name": [null], "real_name": 7, "profile": [] }))
+        .await;
+    let people = |page: &str| -> Vec<String> {
+        page.split("href=\"/u/T1/").skip(1).map(|link| link[..2].to_owned()).collect()
+    };
+    let all = fixture.page("/people").await;
+    assert!(all.contains("5 people") && all.contains(ESCAPED) && !all.contains("<img src=x"), "{all}");
+    assert_eq!(people(&all), ["U5", "U3", "U2", "U4", "U1"], "{all}");
+    assert!(all.contains("<span class=\"mark\">app</span>"), "{all}");
+    for (called, found) in [("lima", vec!["U2"]), ("NI", vec!["U2"]), ("kim", vec!["U3"]), ("nobody", vec![])]
+    {
+        assert_eq!(people(&fixture.page(&format!("/people?q={called}")).await), found, "{called}");
+    }
+}
+
+#[tokio::test]
+async fn a_calendar_links_the_days_with_messages_and_the_months_next_to_it() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    let empty = fixture.page("/c/T1/C1/calendar").await;
+    assert!(empty.contains("There are no messages here."), "{empty}");
+    let post = async |day: &str| {
+        let ts = format!("{}.000000", day.parse::<jiff::Timestamp>().unwrap().as_second());
+        fixture.post("C1", &ts, "hello").await;
+        ts
+    };
+    post("2026-09-30T23:59:59Z").await;
+    let root = post("2026-11-01T00:00:00Z").await;
+    post("2026-11-30T23:59:59Z").await;
+    // A reply is on no page of its day.
+    fixture.reply("C1", "1794600000.000000", &root, "a reply").await;
+    let days = |page: &str| -> Vec<String> {
+        page.split("/c/T1/C1?day=").skip(1).map(|link| link[..10].to_owned()).collect()
+    };
+    let has = |page: &str, month: &str| page.contains(&format!("/c/T1/C1/calendar?month={month}\""));
+    let newest = fixture.page("/c/T1/C1/calendar").await;
+    assert!(newest.contains("<caption>November 2026</caption>"), "{newest}");
+    assert_eq!(days(&newest), ["2026-11-01", "2026-11-30"], "{newest}");
+    assert!(has(&newest, "2026-10") && !has(&newest, "2026-12"), "{newest}");
+    let between = fixture.page("/c/T1/C1/calendar?month=2026-10").await;
+    assert!(
+        days(&between).is_empty() && has(&between, "2026-09") && between.contains("rel=\"next\""),
+        "{between}"
+    );
+    let first = fixture.page("/c/T1/C1/calendar?month=2026-09").await;
+    assert_eq!(days(&first), ["2026-09-30"], "{first}");
+    assert!(!has(&first, "2026-08"), "{first}");
+    for far in ["9999-12", "0001-01"] {
+        assert_eq!(fixture.get(&format!("/c/T1/C1/calendar?month={far}")).await.status, 200, "{far}");
+    }
+    for wrong in ["2026-13", "november", "2026-11-01", "-9999-01"] {
+        assert_eq!(fixture.get(&format!("/c/T1/C1/calendar?month={wrong}")).await.status, 400, "{wrong}");
+    }
+    assert_eq!(fixture.get("/c/T1/C9/calendar").await.status, 404);
 }
 
 #[tokio::test]

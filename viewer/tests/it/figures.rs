@@ -43,3 +43,25 @@ async fn a_week_is_told_in_a_sentence_and_leads_to_its_channels_people_and_neigh
             && link_with_rel(&current, "next").is_none()
     );
 }
+
+#[tokio::test]
+async fn the_top_messages_are_shown_with_their_beginning_as_it_is_now() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    fixture.person("U1", "Ana").await;
+    let ts = |n: i64| format!("{}.000000", 1_794_312_000 + n);
+    let texts = ["&lt;b&gt;first&lt;/b&gt;\nsecond", "before", "gone", ""];
+    for (n, text) in (0..).zip(texts) {
+        fixture.message("C1", json!({ "ts": ts(n), "text": text, "user": "U1" })).await;
+        fixture.react("C1", &ts(n), "tada", "U1").await;
+    }
+    fixture.edit("C1", &ts(1), "1794312100.000000", &format!("after {}", "x".repeat(500))).await;
+    fixture.reply("C1", "1794312200.000000", &ts(0), "a reply").await;
+    fixture.delete("C1", &ts(2), "1794312300.000000").await;
+    fixture.index_messages().await;
+    let page = fixture.page("/stats").await;
+    let excerpt = "<bdi class=\"quiet\">&lt;b&gt;first&lt;/b&gt;</bdi>";
+    assert_eq!(page.matches(excerpt).count(), 2, "with the reactions and with the replies: {page}");
+    assert!(page.contains("<bdi class=\"quiet\">after xxx") && !page.contains(&"x".repeat(200)), "{page}");
+    assert!(!page.contains("gone") && !page.contains("before</bdi>"), "{page}");
+}

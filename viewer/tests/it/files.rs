@@ -296,6 +296,6 @@ async fn the_first_page_names_the_newest_files_even_if_their_messages_have_ids_a
     let page = fixture.page("/").await;
     let (_, newest) = page.split_once("Newest files").unwrap();
     let at = |text: &str| newest.find(text).unwrap_or_else(|| panic!("{text}: {newest}"));
-    assert!(at("<bdi>plan.pdf</bdi>, <bdi>unnamed</bdi>") < at("<bdi>plan.pdf</bdi></a>"));
+    assert!(at("<bdi>plan.pdf</bdi>, <bdi>a file</bdi>") < at("<bdi>plan.pdf</bdi></a>"));
     assert!(newest.contains("1700001000.000000"), "{newest}");
 }

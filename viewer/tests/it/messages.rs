@@ -230,3 +230,29 @@ async fn a_person_with_a_stored_picture_is_shown_with_it() {
     let picture = "<img class=\"avatar\" src=\"/pictures/T1/abc123\" alt=\"\" loading=\"lazy\" width=\"36\" height=\"36\">";
     assert!(page.contains(picture) && !page.contains("initials"), "{page}");
 }
+
+#[tokio::test]
+async fn a_message_longer_than_a_screen_is_folded_and_complete() {
+    let short = "word ".repeat(400);
+    assert!(!page_of(json!({ "ts": "1700001000.000100", "text": short })).await.contains("class=\"more\""));
+    for text in ["word ".repeat(700), "line\n".repeat(40), "\u{202e}\n\n".repeat(100)] {
+        let page = page_of(json!({ "ts": "1700001000.000100", "text": format!("{text}the end") })).await;
+        assert!(
+            page.contains("class=\"text long\"") && page.contains("Show more") && page.contains("the end"),
+            "{page}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_attachment_has_the_colour_that_its_app_gave_it_if_it_is_one() {
+    for (color, stripe) in
+        [("#439FE0", 1), ("439fe0", 1), ("good", 0), ("#fff\"><script>", 0), ("#12345é", 0)]
+    {
+        let attachment = json!({ "color": color, "text": "passed" });
+        let page = page_of(json!({ "ts": "1700001000.000100", "attachments": [attachment] })).await;
+        let shown =
+            page.to_lowercase().matches("<rect width=\"100%\" height=\"100%\" fill=\"#439fe0\">").count();
+        assert_eq!((shown, page.contains("<script>")), (stripe, false), "{color}: {page}");
+    }
+}

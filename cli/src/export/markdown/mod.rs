@@ -1,4 +1,4 @@
-//! `markdown`: a file per channel, for wikis and language models.
+//! `markdown`: a file per channel, and one that lists them, for wikis and language models.
 //!
 //! Each message is a list item with its text indented below, so that no text can pose as another message.
 //! Replies are nested items. [`inline`] converts texts to Markdown.
@@ -13,6 +13,7 @@ use reader::text::spans::{TextLine, TextSpan};
 use reader::text::{Manner, MessageText};
 use rules::view::MessageView;
 use viewer::emoji::split_skin_tones;
+use viewer::public_links::encoded;
 
 use super::channel_files::{self, ExportFile};
 use super::known_names::NameCache;
@@ -22,6 +23,9 @@ use super::{ExportError, ExportProgress};
 use crate::plain;
 use crate::read::shared_files;
 use crate::zone::Zone;
+
+/// The file that lists the channels.
+const INDEX: &str = "index.md";
 
 /// Maximum number of characters of a message that is only exported as context for its replies.
 const CONTEXT: usize = 100;
@@ -34,11 +38,43 @@ pub(super) async fn write(
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
     let mut known = NameCache::new(source.archive);
+    let mut listed = String::new();
     for channel in &source.channels {
-        one_channel(source, channel, zone, folder, &mut known, progress).await?;
+        if let Some(written) = one_channel(source, channel, zone, folder, &mut known, progress).await? {
+            listed += &list_item(source, channel, &written);
+        }
         progress.channel_done();
     }
-    Ok(())
+    let head = format!("# Channels\n\nTimes are in {}.\n\n", inline::escaped(zone.name()));
+    Ok(channel_files::save(&folder.join(INDEX), &(head + &listed))?)
+}
+
+/// What the file of a channel contains.
+#[derive(Debug, Default)]
+struct WrittenChannel {
+    /// The number of messages.
+    messages: usize,
+    /// The first and the last day.
+    days: Option<[String; 2]>,
+}
+
+/// The line for a channel in the list of channels.
+fn list_item(source: &ExportSource<'_>, channel: &ExportedChannel<'_>, written: &WrittenChannel) -> String {
+    let team = source.folder_of_team(&channel.joined.current_location().team);
+    let path = format!("{}{}.md", team.map(|team| format!("{team}/")).unwrap_or_default(), channel.folder);
+    let mut line = format!("- [{}]({})", title(channel), encoded(&path));
+    line += &format!(": {}", plain::counted(written.messages, "message", "messages"));
+    if let Some([first, last]) = &written.days {
+        line += &format!(", {} to {}", inline::escaped(first), inline::escaped(last));
+    }
+    line + "\n"
+}
+
+/// The name of a channel, escaped.
+fn title(channel: &ExportedChannel<'_>) -> String {
+    let id = &channel.joined.current_location().channel;
+    let name = channel.facts.name.as_ref().map(|name| format!("#{name}"));
+    inline::escaped(&plain::line(name.as_deref().unwrap_or(id.as_str())))
 }
 
 /// Writes a channel's file, unless it would be empty.
@@ -49,8 +85,9 @@ async fn one_channel<'a>(
     folder: &Path,
     known: &mut NameCache<'a>,
     progress: &mut ExportProgress,
-) -> Result<(), ExportError> {
+) -> Result<Option<WrittenChannel>, ExportError> {
     let names = known.take(&channel.joined);
+    let mut written = WrittenChannel::default();
     let mut channel_texts = ChannelTexts::read(source, channel, zone.time_zone(), names, progress).await?;
     let (mut file, mut day): (Option<ExportFile>, _) = (None, String::new());
     while let Some(next) = channel_texts.next(progress).await? {
@@ -69,6 +106,14 @@ async fn one_channel<'a>(
                 continue;
             };
             let message_day = zone.day(row.ts().unwrap_or_default());
+            if !arranged.is_context() {
+                written.messages += 1;
+                let [_, last] =
+                    written.days.get_or_insert_with(|| [message_day.clone(), message_day.clone()]);
+                if *last < message_day {
+                    last.clone_from(&message_day);
+                }
+            }
             if message_day != day && !matches!(arranged, Arranged::Reply(_)) {
                 writeln!(out, "\n## {}", inline::escaped(&message_day))?;
                 day = message_day;
@@ -78,7 +123,13 @@ async fn one_channel<'a>(
         }
     }
     known.keep(&channel.joined, channel_texts.names);
-    Ok(file.map_or(Ok(()), channel_files::finish)?)
+    Ok(match file {
+        Some(file) => {
+            channel_files::finish(file)?;
+            Some(written)
+        }
+        None => None,
+    })
 }
 
 async fn head(
@@ -88,8 +139,7 @@ async fn head(
     names: &mut DisplayNames<'_>,
 ) -> Result<(), ExportError> {
     let id = &channel.joined.current_location().channel;
-    let name = channel.facts.name.as_ref().map(|name| format!("#{name}"));
-    writeln!(out, "# {}\n", inline::escaped(&plain::line(name.as_deref().unwrap_or(id.as_str()))))?;
+    writeln!(out, "# {}\n", title(channel))?;
     for (label, text) in [("Topic", &channel.facts.topic), ("Purpose", &channel.facts.purpose)] {
         if let Some(text) = text {
             writeln!(out, "{label}: {}\n", inline::escaped(&names.description_text(text).await?))?;

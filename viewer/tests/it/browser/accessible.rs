@@ -22,6 +22,8 @@ async fn every_page_passes_the_accessibility_audit() {
             format!("/r/T1/C1/{}", ts(1)),
             "/c/T1/C1/info".to_owned(),
             "/c/T1/C1/threads".to_owned(),
+            "/c/T1/C1/calendar".to_owned(),
+            "/people".to_owned(),
             "/u/T1/U1".to_owned(),
             "/files?type=image".to_owned(),
             "/search".to_owned(),

@@ -68,3 +68,24 @@ async fn a_link_is_copied_and_a_hit_is_opened_by_a_key_with_its_words_marked() {
     assert!(!browser.is_visible("#keys").await);
     assert_eq!(browser.console_problems().await, [""; 0]);
 }
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn channels_and_people_are_completed_in_the_search_field() {
+    let site = ServedSite::busy(3).await;
+    let browser = Browser::open(&BrowserSettings::default()).await;
+    browser.navigate(&site.at("/")).await;
+    let completed = "const list = document.getElementById('completions'); \
+        return new Promise((done) => { \
+            const look = () => { if (list.options.length === COUNT) done([...list.options].map((option) => option.value)); }; \
+            new MutationObserver(look).observe(list, { childList: true }); look(); });";
+    let completed = async |count: &str| browser.run_script(&completed.replace("COUNT", count)).await;
+    browser.type_into("#q", "number in:#d").await;
+    assert_eq!(completed("3").await[0], "number in:#deploys ");
+    browser.run_script("document.getElementById('q').value = ''").await;
+    browser.type_into("#q", "number from:ok").await;
+    assert_eq!(completed("1").await, serde_json::json!(["number from:\"Ben Okafor\" "]));
+    browser.run_script("document.getElementById('q').value = ''").await;
+    browser.type_into("#q", "number").await;
+    assert_eq!(completed("0").await, serde_json::json!([]));
+}

@@ -70,6 +70,7 @@ async fn a_user_can_navigate_the_archive() {
     browser.follow(".hit a.time").await;
     assert!(browser.text(".message.target").await.contains("let answer = 42;"));
 
+    browser.follow(".channel-head a[href*='/calendar']").await;
     browser.run_script("document.getElementById('day').value = '2026-10-03';").await;
     browser.follow(".day-form button").await;
     assert!(browser.text("main").await.contains("There are no messages on Saturday, 3 October 2026"));
@@ -79,7 +80,7 @@ async fn a_user_can_navigate_the_archive() {
     assert_eq!(browser.run_script(is_shown).await, 1);
     browser.click("a.file[href='/files/T1/F2']").await;
     assert_eq!(browser.downloaded("notes.txt").await, b"notes");
-    for page in ["/files", "/stats", "/coverage", "/search"] {
+    for page in ["/people", "/files", "/stats", "/coverage", "/search"] {
         browser.navigate(&site.at(page)).await;
         assert!(browser.is_visible("main h1").await, "{page}");
     }
@@ -229,6 +230,7 @@ async fn everything_works_without_scripts() {
     assert!(browser.text("aside .message:target").await.contains("the only reply"));
     browser.follow("aside .close").await;
     browser.find("main .message.target").await;
+    browser.follow(".channel-head a[href*='/calendar']").await;
     browser.type_into("#day", "10032026").await;
     browser.follow(".day-form button").await;
     assert!(browser.address().await.ends_with("?day=2026-10-03"), "{}", browser.address().await);
@@ -243,6 +245,14 @@ async fn everything_works_without_scripts() {
     assert!(browser.text("main h1").await.contains("Ana Lima"));
     browser.follow("main a[href='/search?q=from:U1']").await;
     assert!(!browser.find_all(".hit").await.is_empty());
+    browser.navigate(&site.at("/c/T1/C1/calendar?month=2026-10")).await;
+    browser.follow(".calendar a[href$='?day=2026-10-03']").await;
+    assert_eq!(timestamps(&browser).await.first(), Some(&ts(0)));
+    browser.navigate(&site.at("/people")).await;
+    browser.type_into(".file-filter [name=q]", &format!("okafor{ENTER}")).await;
+    browser.wait_for_address("/people?q=okafor").await;
+    browser.follow(".people a").await;
+    browser.wait_for_address("/u/T1/U2").await;
     browser.navigate(&site.at("/files")).await;
     browser.type_into(".file-filter [name=q]", &format!("pixel{ENTER}")).await;
     browser.wait_for_address("q=pixel").await;
