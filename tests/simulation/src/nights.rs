@@ -72,7 +72,7 @@ impl Evening {
         if world.chance_percent(60) {
             let ids = workload::public_ids(channels);
             let index = usize::try_from(world.random_below(ids.len() as u64)).unwrap_or_default();
-            let channel = ids.iter().nth(index).and_then(|id| ChannelId::parse(id).ok());
+            let channel = ids.get(index).and_then(|id| ChannelId::parse(id).ok());
             let channel = channel.filter(|_| world.chance_percent(80));
             let period = RetentionPeriod::Days(1);
             let rule = RetentionRule { team: team.clone(), channel, period, by: None, set_at: now.clone() };
