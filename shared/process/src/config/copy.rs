@@ -58,15 +58,18 @@ impl FromStr for CopyTarget {
                 Err("this build has no S3: build it with `--features s3`, or name a folder of another disk"
                     .to_owned())
             }
-            Some(("s3", place)) => bucket(place).ok_or_else(|| EXPECTED.to_owned()),
+            Some(("s3", place)) => {
+                let (name, prefix) = bucket(place).ok_or_else(|| EXPECTED.to_owned())?;
+                Ok(Self::Bucket { name, prefix })
+            }
             None if !text.is_empty() => Ok(Self::Folder(text.into())),
             Some(_) | None => Err(EXPECTED.to_owned()),
         }
     }
 }
 
-/// `BUCKET[/PREFIX]`.
-fn bucket(place: &str) -> Option<CopyTarget> {
+/// Reads `BUCKET[/PREFIX]`. The prefix is empty, or ends in `/`.
+pub(super) fn bucket(place: &str) -> Option<(String, String)> {
     let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
     let prefix = prefix.trim_end_matches('/');
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
@@ -76,7 +79,7 @@ fn bucket(place: &str) -> Option<CopyTarget> {
         prefix if prefix.split('/').all(is_part) => format!("{prefix}/"),
         _ => return None,
     };
-    is_name.then(|| CopyTarget::Bucket { name: name.to_owned(), prefix })
+    is_name.then(|| (name.to_owned(), prefix))
 }
 
 impl fmt::Display for CopyTarget {
