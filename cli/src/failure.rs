@@ -41,8 +41,9 @@ pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe {
         return ExitCode::SUCCESS;
     }
-    let is_empty_range = matches!(error.downcast_ref(), Some(ReadError::EmptyRange { .. }));
-    let is_usage = is_empty_range || error.is::<UsageError>() || failure::is_config_error(error.as_ref());
+    let is_usage = error.downcast_ref().is_some_and(ReadError::is_wrong_argument)
+        || error.is::<UsageError>()
+        || failure::is_config_error(error.as_ref());
     let mut line = line(error);
     let may_lack_setting = is_usage || error.to_string() == NO_TOKEN;
     if let Some(file) = config::forbidden_settings_file().filter(|_| may_lack_setting) {

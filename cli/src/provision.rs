@@ -8,7 +8,7 @@ use aws::Aws;
 #[cfg(feature = "aws")]
 use aws::provision::{Parts, ProvisionStep, ResourceChange, provision};
 #[cfg(feature = "aws")]
-use process::config::aws::AwsArgs;
+use process::config::aws::AwsOnlyArgs;
 
 /// `annalist provision`.
 #[derive(Debug, Clone, clap::Args)]
@@ -18,19 +18,20 @@ pub(crate) struct ProvisionArgs {
     pub(crate) dry_run: bool,
     #[cfg(feature = "aws")]
     #[command(flatten)]
-    pub(crate) aws: AwsArgs,
+    pub(crate) names: AwsOnlyArgs,
 }
 
 /// Replaces the heading of the arguments for names, which mentions `--backend aws`: this command has no such
 /// flag.
 pub(crate) fn under_its_heading(arg: clap::Arg) -> clap::Arg {
-    if arg.get_id() == "dry_run" { arg } else { arg.help_heading("Names") }
+    let is_name = !["dry_run", "settings"].contains(&arg.get_id().as_str());
+    if is_name { arg.help_heading("Names") } else { arg }
 }
 
 /// Creates the missing resources, and prints each step as soon as it is done.
 #[cfg(feature = "aws")]
 pub(crate) async fn run(args: &ProvisionArgs, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
-    let aws = Aws::connect(args.aws.names()?).await?;
+    let aws = Aws::connect(args.names.aws.names()?).await?;
     let (mut summary, mut printed) = (ProvisionSummary::default(), Ok(()));
     let mut done = |step: &ProvisionStep| {
         summary.count(step);

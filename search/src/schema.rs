@@ -1,6 +1,6 @@
 //! Creates the index file, and checks whether an existing one can be used.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -151,7 +151,10 @@ pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
             Ok(None) => {}
             Err(error) => return Err(error),
         }
-        drop(create_private(path).map_err(|source| open_error(path, source))?);
+        // It contains words of private conversations.
+        let mut options = disk::private_file_options();
+        options.read(true).append(true).create(true);
+        disk::open_as_owner_of_folder(&options, path).map_err(|source| open_error(path, source))?;
         failed = create_tables(path).err();
     }
     open_existing(path)?.ok_or_else(|| {
@@ -323,37 +326,6 @@ pub(crate) fn merge_while_writing(connection: &Connection, is_merging: bool) -> 
     // 4 is SQLite's default.
     let segments = if is_merging { 4 } else { 0 };
     connection.execute("INSERT INTO words (words, rank) VALUES ('automerge', ?1)", [segments]).map(drop)
-}
-
-/// Creates a file that only its owner can read, because it contains words of private conversations.
-fn create_private(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    #[cfg(unix)]
-    give_to_owner_of_folder(&file, path)?;
-    Ok(file)
-}
-
-/// Gives what root created to the owner of the folder, who runs the service that reads it. SQLite gives its log files
-/// the same owner.
-#[cfg(unix)]
-fn give_to_owner_of_folder(file: &File, path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
-
-    use rustix::fs::{Gid, Uid};
-
-    if rustix::process::geteuid().is_root()
-        && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
-    {
-        let owner = fs::metadata(folder)?;
-        if owner.uid() != 0 {
-            rustix::fs::fchown(file, Some(Uid::from_raw(owner.uid())), Some(Gid::from_raw(owner.gid())))?;
-        }
-    }
-    Ok(())
 }
 
 fn database_error(path: &Path, cause: rusqlite::Error) -> IndexError {

@@ -85,10 +85,12 @@ async fn a_missing_entity_is_one_line_and_exit_1() {
         (&["report", "--channel", "#unknown"], "no channel #unknown"),
         (&["report", "--user", "stranger"], "no person is called stranger"),
         (&["report", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
+        (&["search", "from:@nobody"], "no person is called @nobody"),
+        (&["search", "--team", "T0UNKNOWN", "word"], "T0UNKNOWN"),
     ] {
         for json in [&[][..], &["--json"]] {
             let args = [args, json, &["--data", path(data.path())]].concat();
-            annalist(&args).await.assert_refused(1, expected);
+            annalist(&args).await.assert_refused(2, expected);
         }
     }
     let empty = ["report", "--from", "2026-11-20", "--to", "2026-11-20", "--data", path(data.path())];

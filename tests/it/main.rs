@@ -20,6 +20,7 @@ mod existence_check;
 mod export;
 mod gaps;
 mod import;
+mod keep_refused;
 mod killed_downloads;
 mod lambda;
 mod machine;

@@ -53,6 +53,13 @@ async fn a_command_reads_the_file_of_its_data_folder_after_the_environment_and_a
     annalist_with(&["sync", "--backend", "aws", "--settings", named_text], &[])
         .await
         .assert_refused(2, "ANNALIST_BUCKET");
+    for command in ["provision", "cloudformation"] {
+        let with_named = [command, "--settings", named_text];
+        annalist_with(&with_named, &[]).await.assert_refused(2, "ANNALIST_BUCKET");
+    }
+    write(&named, "ANNALIST_BUCKET=acme-slack\n", 0o600);
+    let template = annalist_with(&["cloudformation"], &[("ANNALIST_SETTINGS", named_text)]).await.succeeded();
+    assert!(template.stdout.contains("\"acme-slack\""), "{}", template.stdout);
 }
 
 #[tokio::test]

@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, refusal};
-use testkit::fake_socket::{APP_TOKEN, FakeSocket, FromClient, SlackSide};
+use testkit::fake_socket::{APP_TOKEN, FakeSocket, FromClient, SlackSide, TICKET};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_with, json_lines, run, wait_until_idle};
 use tests::harness::environment::ProgramEnvironment;
 use tests::harness::process;
+use tests::harness::tls_proxy::TlsProxy;
 use tokio::process::Command;
 
 const CHANNEL: &str = "C0GENERAL";
@@ -65,6 +66,47 @@ async fn an_acked_event_survives_a_kill_and_a_stop_closes_the_connection() {
     let gaps = json_lines(data.path(), &["gaps"]).await;
     let gaps: Vec<_> = gaps.iter().map(|gap| json!([gap["reason"], gap["from"], gap["to"]])).collect();
     assert_eq!(gaps, [json!(["downtime", ts(0), ts(60)])]);
+    up.process.stop().await;
+    assert_eq!(side.received().await, FromClient::Close(Some(1000)));
+}
+
+/// A folder with Socket Mode whose network leads through a proxy.
+struct FolderBehindProxy<'a> {
+    data: &'a Path,
+    proxy: &'a TlsProxy,
+}
+
+impl ProgramEnvironment for FolderBehindProxy<'_> {
+    fn configure(&self, command: &mut Command) {
+        self.data.configure(command);
+        self.proxy.configure(command);
+        command
+            .env("SLACK_APP_TOKEN", APP_TOKEN)
+            .env("ANNALIST_SOCKET_CONNECTIONS", "1")
+            .env("ANNALIST_LOG", "trace");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_arrive_encrypted_through_the_proxy_of_the_environment() {
+    let data = tempfile::tempdir().unwrap();
+    let slack = FakeSlack::start().await;
+    let mut socket = FakeSocket::start(&slack, 0).await;
+    let ticket = json!({ "ok": true, "url": format!("wss://wss-primary.slack.com/link/?ticket={TICKET}") });
+    slack.plan_answers("apps.connections.open", [SlackAnswer::json(&ticket)]);
+    let web_api = slack.url().split('/').nth(2).unwrap().parse().unwrap();
+    let proxy = TlsProxy::start(web_api, socket.address()).await;
+    let up = process::up(&FolderBehindProxy { data: data.path(), proxy: &proxy }).await;
+    let mut side = socket.ready().await;
+    deliver(&mut side, 0).await;
+    wait_until_idle(data.path(), DEADLINE).await;
+    let kept = json_lines(data.path(), &["messages", CHANNEL]).await;
+    assert_eq!(kept.iter().map(|row| &row["ts"]).collect::<Vec<_>>(), [&ts(0)]);
+    let heads = proxy.heads();
+    for host in ["slack.com:443", "wss-primary.slack.com:443"] {
+        assert!(heads.iter().any(|head| head.starts_with(&format!("CONNECT {host} "))), "{heads:?}");
+    }
+    assert!(heads.iter().all(|head| !head.contains(TICKET) && !head.contains(APP_TOKEN)), "{heads:?}");
     up.process.stop().await;
     assert_eq!(side.received().await, FromClient::Close(Some(1000)));
 }
@@ -132,7 +174,7 @@ async fn doctor_opens_a_connection_and_names_the_next_step() {
 }
 
 #[tokio::test]
-async fn a_wrong_app_level_token_is_refused_with_one_line() {
+async fn a_wrong_setting_of_socket_mode_is_refused_with_one_line() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path().join("data");
     let args = [
@@ -144,11 +186,36 @@ async fn a_wrong_app_level_token_is_refused_with_one_line() {
         "--data",
         data.to_str().unwrap(),
     ];
-    annalist_with(&args, &[("SLACK_APP_TOKEN", "xoxb hidden")]).await.assert_refused(2, "SLACK_APP_TOKEN");
-    annalist_with(&args, &[("SLACK_APP_TOKEN", "xoxb-0")]).await.assert_refused(2, "it is a bot token");
-    for variable in ["SLACK_SIGNING_SECRET", "SLACK_APP_TOKEN"] {
-        annalist_with(&args, &[]).await.assert_refused(2, variable);
+    for (token, expected) in [
+        ("xoxb hidden", "it is not a token"),
+        ("xoxb-0", "it is a bot token (xoxb-…)"),
+        ("xoxp-0", "it is a user token (xoxp-…)"),
+        ("xoxe-0", "it is a refresh token (xoxe-…)"),
+        ("8f742231b10e8888abcd99yyyzzz85a5", "which begins with xapp-"),
+    ] {
+        let outcome = annalist_with(&args, &[("SLACK_APP_TOKEN", token)]).await;
+        outcome.assert_refused(2, expected);
+        outcome.assert_refused(2, "SLACK_APP_TOKEN cannot be used");
+        assert!(!outcome.stderr.contains("hidden"), "{outcome:?}");
     }
+    for expected in ["SLACK_SIGNING_SECRET", "SLACK_APP_TOKEN", "annalist setup"] {
+        annalist_with(&args, &[]).await.assert_refused(2, expected);
+    }
+    for (flags, variables, expected) in [
+        (&["--backfill", "some"][..], &[][..], "possible values: all, gaps, off"),
+        (&[], &[("ANNALIST_BACKFILL", "some")], "possible values: all, gaps, off"),
+        (&["--socket-connections", "0"], &[], "give a number from 1 to 5"),
+        (&["--socket-connections", "6"], &[], "give a number from 1 to 5"),
+        (&[], &[("ANNALIST_SOCKET_CONNECTIONS", "two")], "--socket-connections"),
+        (&["--settings", "/nonexistent/annalist.env"], &[], "/nonexistent/annalist.env"),
+        (&[], &[("ANNALIST_SETTINGS", "/nonexistent/annalist.env")], "/nonexistent/annalist.env"),
+    ] {
+        let args = [&args[..], flags].concat();
+        let variables = [&[("SLACK_APP_TOKEN", APP_TOKEN)][..], variables].concat();
+        annalist_with(&args, &variables).await.assert_refused(2, expected);
+    }
+    let both = ["manifest", "--socket", "--url", "https://slack.example.com/slack/events"];
+    annalist_with(&both, &[]).await.assert_refused(2, "cannot be used with");
     let on_lambda = [("SLACK_APP_TOKEN", APP_TOKEN), ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1")];
     let function = run(&binaries().ingest, &[], &on_lambda).await;
     function.assert_refused(2, "SLACK_APP_TOKEN does not work on Lambda");

@@ -9,8 +9,6 @@ use ports::queue::job::JobError;
 use ports::queue::waiting::WaitCause;
 use rules::Malformed;
 
-use crate::runtime::{JobOutcome, JobRetry};
-
 /// The reason why rows, files or jobs could not be read or written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PortError {
@@ -20,6 +18,37 @@ pub enum PortError {
     Files(#[from] FilesError),
     #[error(transparent)]
     Queue(#[from] QueueError),
+}
+
+/// What the runtime does with a job after its worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// Its effects are durable.
+    Done,
+    /// Something outside the job failed. Its group waits; it is retried until it succeeds.
+    Retry(JobRetry),
+    /// It waits for something outside itself, for this reason: it is set aside and tried again by itself, and
+    /// its group continues.
+    Wait(WaitCause, String),
+    /// It can never succeed: it is quarantined with this reason, and its group continues.
+    Quarantine(String),
+}
+
+/// The reason and the delay of a retry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRetry {
+    /// For the log.
+    pub reason: String,
+    /// The delay that another service requested (for example `Retry-After`); otherwise the runtime chooses
+    /// the backoff.
+    pub after: Option<Duration>,
+}
+
+impl JobOutcome {
+    /// A retry after the runtime's own backoff.
+    pub fn retry(reason: impl ToString) -> Self {
+        Self::Retry(JobRetry { reason: reason.to_string(), after: None })
+    }
 }
 
 /// The reason why a job failed.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use slack::ids::{FileId, TeamId, Ts};
 use workers::quarantine;
 
-use super::week::{SERVED, TEAM};
+use super::week::{BOT, SERVED, TEAM};
 
 /// Counts of everything that the demo plays.
 #[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -57,7 +57,7 @@ pub(super) async fn count(
 ) -> anyhow::Result<ArchiveCounts> {
     let mut tally = ArchiveCounts {
         quarantined: quarantine::count(archive).await?,
-        people: all(archive, key::users(team)).await?.len(),
+        people: all(archive, key::users(team)).await?.iter().filter(|row| row.key.timestamp != BOT).count(),
         gaps: reader::gaps::read(archive, team).await?.len(),
         images: images(archive, key::users(team)).await? + images(archive, key::emoji(team)).await?,
         ..ArchiveCounts::default()

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
 use fake_slack::{FakeWorkspace, SlackState};
+use serde_json::json;
 
 use super::question;
 use super::week::{BOT, DirectorySnapshot, SERVED, TEAM, WeekHead};
@@ -108,7 +109,9 @@ fn set_directory(workspace: &mut FakeWorkspace, directory: &DirectorySnapshot) {
         let is_member = channel["id"].as_str().is_some_and(|id| workspace.joined.contains(id));
         channel["is_member"] = is_member.into();
     }
-    workspace.members = directory.people.clone();
+    let app = json!({ "id": BOT, "team_id": TEAM, "name": "annalist", "is_bot": true,
+        "profile": { "real_name": "Annalist", "display_name": "" } });
+    workspace.members = directory.people.iter().cloned().chain([app]).collect();
     workspace.emoji = directory.emoji.clone().into_iter().collect();
 }
 

@@ -1,6 +1,6 @@
 //! Files of an export, such as one for each channel, in a folder for each workspace if there are several.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -16,11 +16,7 @@ pub(super) type ExportFile = BufWriter<File>;
 /// Creates a file and its folder.
 pub(super) fn create(path: &Path) -> io::Result<ExportFile> {
     if let Some(folder) = path.parent() {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder)?;
+        disk::create_private_folder(folder)?;
     }
     Ok(BufWriter::with_capacity(BUFFER_BYTES, private_file_options().open(path)?))
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use ports::archive::{Item, ItemKey, Query, key};
 use reader::rows::VisibleRows;
 use rules::file::row::{self, Share};
-use rules::view::{FileView, MessageView, PersonView};
+use rules::view::{FileView, MessageView, PersonView, file_id};
 use rules::{message, project};
 use serde_json::Value;
 use slack::ids::{FileId, TeamId, UserId};
@@ -138,8 +138,7 @@ impl JsonLines<'_, '_> {
         else {
             return Ok(());
         };
-        let ids = message.files().iter().filter_map(|file| FileId::parse(file["id"].as_str()?).ok());
-        let mut new: Vec<FileId> = ids.collect();
+        let mut new: Vec<FileId> = message.files().iter().filter_map(file_id).collect();
         new.retain(|file| self.files.insert(ItemKey::file(&team, file)));
         let Some(files) = self.source.files else { return Ok(()) };
         for upload in uploads_of(message).into_iter().filter(|upload| new.contains(&upload.file)) {

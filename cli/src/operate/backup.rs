@@ -1,5 +1,6 @@
 //! `annalist backup`: writes the whole archive to one file, while it is in use.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,17 +10,23 @@ use embedded::backup::manifest::FORMAT;
 use embedded::backup::{BackupEntry, CopiedRows, Inventory, Manifest, PublishedFile, snapshot};
 use embedded::{DATABASE_FILE, VERSION};
 use jiff::Timestamp;
+use ports::archive::ItemKey;
 use ports::clock::Clock;
 use process::config::ConfigError;
 use process::config::backend::{BackendArgs, BackendKind};
+use process::config::bucket::store_of;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
-use crate::operate::named_files::NamedFiles;
+use crate::operate::named_files::{NamedFiles, named_bytes};
 use crate::operate::packing::{FILES, MANIFEST, header};
+use crate::operate::restore::BUCKET_SCHEME;
 use crate::operate::target::{self, TargetFile, private_file_options};
 use crate::plain;
 use crate::read::human_size;
+
+/// Rows that are read at once.
+const PAGE: usize = 1_000;
 
 /// Size of the read and write buffers.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -73,7 +80,13 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
     let copied = File::open(&copy).with_context(|| format!("cannot read {}", copy.display()))?;
     let bytes = copied.metadata()?.len();
     let sha256 = packing.append(DATABASE_FILE, bytes, copied)?;
-    let found = FoundFiles::list(data, CopiedRows::open(&copy)?)?;
+    let rows = CopiedRows::open(&copy)?;
+    let place = rows.get(&ItemKey::archive_files())?;
+    let place = place.as_ref().and_then(store_of).map(str::to_owned);
+    let (found, listed) = match &place {
+        Some(_) => (FoundFiles::default(), list_in_rows(&rows)?),
+        None => (FoundFiles::list(data, rows)?, Vec::new()),
+    };
     // Free the space for the files.
     std::fs::remove_file(&copy)?;
     let mut manifest = Manifest {
@@ -81,10 +94,10 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
         schema: snapshot.schema,
         annalist: VERSION.to_owned(),
         created: Timestamp::from_second(packing.mtime_s)?.to_string(),
-        files_uri: snapshot.files_uri,
-        has_files: !args.without_files,
+        files_uri: place.clone().unwrap_or(snapshot.files_uri),
+        has_files: !args.without_files && place.is_none(),
         database: BackupEntry { path: DATABASE_FILE.to_owned(), bytes, sha256: Some(sha256) },
-        files: Vec::new(),
+        files: listed,
     };
     for file in found.named {
         let sha256 = if args.without_files {
@@ -109,12 +122,14 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
 }
 
 /// The files of a data folder: those that a copy of its rows names, and what is left out.
+#[derive(Default)]
 struct FoundFiles {
     named: Vec<PublishedFile>,
     left_out: LeftOut,
 }
 
 /// What a backup leaves out.
+#[derive(Default)]
 struct LeftOut {
     /// The number of files that no row names, and their bytes.
     unnamed: (usize, u64),
@@ -141,6 +156,22 @@ impl FoundFiles {
     }
 }
 
+/// The files that the rows of a copy name, without their bytes: a bucket has them.
+fn list_in_rows(rows: &CopiedRows) -> anyhow::Result<Vec<BackupEntry>> {
+    let (mut files, mut after) = (BTreeMap::new(), None);
+    loop {
+        let page = rows.page(after.as_ref(), PAGE)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.key.clone());
+        for item in page.into_iter().filter_map(|row| row.item.ok()) {
+            // Rows say no size of pictures, which are small.
+            let named = named_bytes(&item).into_iter();
+            files.extend(named.map(|named| (named.key.to_string(), named.size_bytes.unwrap_or(0))));
+        }
+    }
+    Ok(files.into_iter().map(|(path, bytes)| BackupEntry { path, bytes, sha256: None }).collect())
+}
+
 /// Claims the file to write. Overwrites an existing file only with --force.
 fn claim_target(args: &BackupArgs) -> anyhow::Result<TargetFile> {
     let (path, shown) = (&args.file, args.file.display());
@@ -162,7 +193,7 @@ fn print_summary(
 ) -> anyhow::Result<()> {
     let (count, files) =
         (plain::counted(manifest.files.len(), "file", "files"), human_size(manifest.files_bytes()));
-    let files_summary = if args.without_files {
+    let files_summary = if !manifest.has_files {
         format!("{count} listed without their bytes ({files})")
     } else {
         format!("{count} ({files})")
@@ -174,8 +205,16 @@ fn print_summary(
         human_size(size),
         human_size(manifest.database.bytes),
     )?;
-    if args.without_files {
-        writeln!(out, "Now copy {}; files are never changed.", plain::line(&manifest.files_uri))?;
+    let place = plain::line(&manifest.files_uri);
+    if manifest.files_uri.starts_with(BUCKET_SCHEME) {
+        writeln!(out, "The files are in {place}, which this backup does not hold.")?;
+        let left = Inventory::new(&args.backend.data.data).count();
+        if left > 0 {
+            let left = plain::counted(left, "file is", "files are");
+            writeln!(out, "{left} still in the folder, and in no backup: annalist files move moves them.")?;
+        }
+    } else if args.without_files {
+        writeln!(out, "Now copy {place}; files are never changed.")?;
     }
     if left_out.unnamed.0 > 0 {
         let (count, bytes) = left_out.unnamed;

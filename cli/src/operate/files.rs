@@ -1,4 +1,4 @@
-//! `annalist files retry`: requests files again that are not stored.
+//! `annalist files retry`: requests files again that are not stored. [`super::files_move`] moves those that are.
 
 use std::io::Write;
 
@@ -12,6 +12,7 @@ use reader::find;
 use rules::file::{FileState, FileVerdict, canvas, job, row};
 use slack::ids::{FileId, TeamId};
 
+use super::files_move::MoveArgs;
 use crate::plain;
 use crate::read::FilesArgs;
 
@@ -34,6 +35,13 @@ pub(crate) enum FilesChange {
     /// Ask Slack again for files that failed or are pending
     #[command(after_help = "Examples: annalist files retry; annalist files retry F0123ABCD")]
     Retry(RetryArgs),
+    /// Move the bytes of files to the bucket that --files names, or back
+    #[command(
+        after_help = "It works while `annalist up` runs with the same --files, and may be ended and run again:\n  \
+        annalist files move --files s3://my-bucket/annalist --data /var/lib/annalist\n  \
+        annalist files move --to folder --files s3://my-bucket/annalist --data /var/lib/annalist"
+    )]
+    Move(MoveArgs),
 }
 
 /// `annalist files retry`.

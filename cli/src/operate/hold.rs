@@ -281,7 +281,7 @@ async fn is_of_scope(archive: &dyn Archive, hold: &HoldFact, fact: &ErasureFact)
         }
         ErasureScope::Message(channel, ts) => {
             let row = archive.get(&ItemKey::message(&fact.team, channel, ts)).await?;
-            let author = row.as_ref().and_then(|row| row.text("user"));
+            let author = row.as_ref().and_then(rules::message::author);
             hold.keeps(channel.as_str(), ts.as_str(), author)
         }
     })

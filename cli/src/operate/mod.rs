@@ -11,6 +11,7 @@ pub(crate) mod date;
 pub(crate) mod doctor;
 pub(crate) mod erase;
 pub(crate) mod files;
+pub(crate) mod files_move;
 pub(crate) mod forget_public;
 mod history;
 pub(crate) mod history_status;

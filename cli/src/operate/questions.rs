@@ -34,11 +34,19 @@ pub(crate) enum QuestionsCommand {
     /// List the questions, oldest first
     List(ListArgs),
     /// Show a question and its answer whole
+    #[command(mut_arg("limit", one_question))]
     Show(MessageArgs),
     /// Ask a question again that was not answered, or that is stuck
+    #[command(mut_arg("limit", one_question))]
     Retry(MessageArgs),
     /// Never answer a question
+    #[command(mut_arg("limit", one_question))]
     Cancel(MessageArgs),
+}
+
+/// Hides the limit of a command about one question.
+fn one_question(limit: clap::Arg) -> clap::Arg {
+    limit.hide(true)
 }
 
 /// `annalist questions list`.
@@ -159,7 +167,7 @@ impl FoundQuestion {
             let posted = answer.posted().into_iter().map(|ts| ts.to_string());
             json!({
                 "status": TrackedKind::Answer.label(answer.state.stage),
-                "retry_count": row.attributes.get("retry_count").cloned().unwrap_or_else(|| 0.into()),
+                "retry_count": answer.retry_count(),
                 "sent_at": time(row, "sent_at"),
                 "error_message": row.text(rows::ERROR),
                 "posted": posted.collect::<Vec<_>>(),

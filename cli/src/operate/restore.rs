@@ -24,6 +24,9 @@ use crate::operate::packing::Packed;
 use crate::plain;
 use crate::read::human_size;
 
+/// What the address of files in a bucket begins with.
+pub(crate) const BUCKET_SCHEME: &str = "s3://";
+
 /// Size of the copy buffer.
 const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -99,6 +102,11 @@ fn write_packed(
     file.sync_all().with_context(|| format!("cannot write {}", entry.path))
 }
 
+/// The line that says in which bucket the files are.
+pub(crate) fn bucket_line(place: &str) -> String {
+    format!("The files are in {0}: start with --files {0} (ANNALIST_FILES).", plain::line(place))
+}
+
 fn print_summary(
     args: &RestoreArgs,
     manifest: &Manifest,
@@ -118,7 +126,9 @@ fn print_summary(
         plain::line(&manifest.created),
         plain::line(&manifest.annalist),
     )?;
-    if !manifest.has_files && !manifest.files.is_empty() {
+    if manifest.files_uri.starts_with(BUCKET_SCHEME) {
+        writeln!(out, "{}", bucket_line(&manifest.files_uri))?;
+    } else if !manifest.has_files && !manifest.files.is_empty() {
         writeln!(
             out,
             "Missing: {count} ({size}); copy {} to {}.",

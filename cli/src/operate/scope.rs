@@ -1,5 +1,6 @@
 //! The workspace, the person or the channel that a command of retention, holds or opting out is about.
 
+use anyhow::anyhow;
 use ports::archive::Archive;
 use process::config::backend::BackendArgs;
 use reader::find;
@@ -43,6 +44,8 @@ pub(crate) async fn channel(
     called: &str,
     team: Option<&TeamId>,
 ) -> anyhow::Result<Vec<ChannelOfTeam>> {
-    let channel = find::find_channel(archive, called, team).await.map_err(ReadError::from)?;
+    let found = find::find_channel(archive, called, team).await;
+    // A failure, as an unknown person or hold is, and no mistake in how the command is used.
+    let channel = found.map_err(|error| anyhow!(ReadError::from(error).to_string()))?;
     Ok(channel.locations().to_vec())
 }

@@ -4,13 +4,13 @@
 //! same name removes the remains of a killed one.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use embedded::backup::sync_folder;
+use disk::{private_folder_builder, sync_folder};
 use embedded::is_data_folder;
 
 use super::sums;
@@ -290,20 +290,10 @@ fn public_file_options() -> OpenOptions {
     options
 }
 
-/// Makes folders that only their owner may open.
-fn private_folder_builder() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-}
-
 /// Returns options for new files that only their owner may read.
 pub(crate) fn private_file_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
+    let mut options = disk::private_file_options();
     options.read(true).write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
 }
 

@@ -68,7 +68,8 @@ pub(crate) async fn run(backend: &Backend, args: &VerifyArgs, out: &mut dyn Writ
             store: &*target.store().await,
             archive: &*archive,
             archive_id,
-            has_files: !args.no_files,
+            // With a bucket, the copies have no files.
+            has_files: !args.no_files && args.backend.files_in.is_none(),
         };
         let checked = check.run(&mut |what, detail| verification.problem("copy", what, detail)).await;
         checked.with_context(|| format!("cannot check the copies in {target}"))?;

@@ -243,8 +243,7 @@ impl PublishRun<'_> {
 fn noted(folder: &str, item: &Item) -> Option<NotedMessage> {
     let ts = Ts::parse(&item.key.timestamp).ok()?;
     let is_shown = !item.is_erased() && !item.has_flag("deleted") && stored_version(item).is_some();
-    let root = item.text("thread_ts").filter(|_| is_shown).and_then(|root| Ts::parse(root).ok());
-    let root = root.filter(|root| *root != ts);
+    let root = rules::message::root(item).filter(|root| is_shown && *root != ts);
     Some((folder.to_owned(), ts, root))
 }
 

@@ -6,7 +6,7 @@
 //! it, and it stays marked until its pages are on disk.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use rules::publishing::month;
@@ -75,11 +75,7 @@ impl SiteState {
             return Err(PublishError::StrangeFolder(folder.to_owned()));
         }
         fs::create_dir_all(folder)?;
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&own)?;
+        disk::create_private_folder(&own)?;
         let lock = File::create(own.join(LOCK_FILE))?;
         match lock.try_lock() {
             Ok(()) => {}

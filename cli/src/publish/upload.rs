@@ -8,7 +8,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use process::config::publish::UploadTarget;
+use process::config::bucket::BucketPlace;
 use rusqlite::params;
 use tokio::sync::watch;
 use viewer::public_links::{ASSETS, CHANNELS, FEED, INDEX, SEARCH};
@@ -72,11 +72,11 @@ impl SiteStore for s3::Bucket {
 pub(super) async fn to_bucket(
     state: &mut SiteState,
     folder: &Path,
-    target: &UploadTarget,
+    target: &BucketPlace,
     shutdown: &watch::Receiver<bool>,
 ) -> Result<UploadCounts, PublishError> {
-    let bucket = s3::Bucket::connect(&target.bucket, &target.prefix).await;
-    upload(state, folder, target, &bucket, shutdown).await
+    let bucket = target.connect().await;
+    upload(state, folder, &target.to_string(), &bucket, shutdown).await
 }
 
 /// No target is parsed in such a build.
@@ -85,7 +85,7 @@ pub(super) async fn to_bucket(
 pub(super) async fn to_bucket(
     _: &mut SiteState,
     _: &Path,
-    _: &UploadTarget,
+    _: &BucketPlace,
     _: &watch::Receiver<bool>,
 ) -> Result<UploadCounts, PublishError> {
     Ok(UploadCounts::default())
@@ -95,16 +95,15 @@ pub(super) async fn to_bucket(
 async fn upload(
     state: &mut SiteState,
     folder: &Path,
-    target: &UploadTarget,
+    target: &str,
     store: &dyn SiteStore,
     shutdown: &watch::Receiver<bool>,
 ) -> Result<UploadCounts, PublishError> {
-    let target = target.to_string();
-    if state.meta(TARGET)?.as_ref() != Some(&target) {
+    if state.meta(TARGET)?.as_deref() != Some(target) {
         state.atomically(|db| {
             db.execute("UPDATE page SET uploaded = NULL", [])?;
             db.execute("DELETE FROM meta WHERE name LIKE 'upload:gone:%'", [])?;
-            super::state::set_meta(db, TARGET, &target)
+            super::state::set_meta(db, TARGET, target)
         })?;
     }
     let mut counts = UploadCounts::default();
@@ -260,10 +259,9 @@ mod tests {
             self.writer.flush(&mut self.state).unwrap();
         }
 
-        async fn upload(&mut self, prefix: &str) -> Result<UploadCounts, PublishError> {
-            let target = UploadTarget { bucket: "b".into(), prefix: prefix.into() };
+        async fn upload(&mut self, target: &str) -> Result<UploadCounts, PublishError> {
             let going_on = watch::channel(false).1;
-            upload(&mut self.state, self.folder.path(), &target, &self.store, &going_on).await
+            upload(&mut self.state, self.folder.path(), target, &self.store, &going_on).await
         }
 
         fn stored(&self) -> Vec<(String, String)> {
@@ -284,23 +282,23 @@ mod tests {
             ("c/a/2026-11/1.html", "c"),
             ("c/a/index.html", "d"),
         ]);
-        let counts = site.upload("").await.unwrap();
+        let counts = site.upload("s3://b").await.unwrap();
         assert_eq!((counts.uploaded, counts.removed), (4, 0));
         assert_eq!(
             site.store.taken_log(),
             ["c/a/2026-11/1.html", "c/a/2026-11.html", "c/a/index.html", "index.html"]
         );
         site.write(&[("index.html", "a"), ("c/a/2026-11.html", "changed"), ("c/a/index.html", "d")]);
-        site.upload("").await.unwrap();
+        site.upload("s3://b").await.unwrap();
         assert_eq!(site.store.taken_log(), ["-c/a/2026-11/1.html", "c/a/2026-11.html"]);
-        assert_eq!(site.upload("").await.unwrap(), UploadCounts::default());
+        assert_eq!(site.upload("s3://b").await.unwrap(), UploadCounts::default());
         // A file that left and came back between two uploads.
         site.write(&[("index.html", "a")]);
         site.write(&[("index.html", "a"), ("c/a/index.html", "d")]);
-        site.upload("").await.unwrap();
+        site.upload("s3://b").await.unwrap();
         assert_eq!(site.store.taken_log(), ["-c/a/2026-11.html", "c/a/index.html"]);
         // Another place has nothing yet.
-        assert_eq!(site.upload("p/").await.unwrap().uploaded, 2);
+        assert_eq!(site.upload("s3://b/p").await.unwrap().uploaded, 2);
     }
 
     #[tokio::test]
@@ -310,16 +308,16 @@ mod tests {
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
         site.write(&files);
         *site.store.writes_left.lock().unwrap() = 20;
-        assert!(matches!(site.upload("").await, Err(PublishError::Upload(_))));
+        assert!(matches!(site.upload("s3://b").await, Err(PublishError::Upload(_))));
         *site.store.writes_left.lock().unwrap() = usize::MAX;
-        assert_eq!(site.upload("").await.unwrap().uploaded, 24, "a batch of 16 was noted");
+        assert_eq!(site.upload("s3://b").await.unwrap().uploaded, 24, "a batch of 16 was noted");
         let expected: Vec<(String, String)> =
             names.iter().map(|name| (name.clone(), "x".to_owned())).collect();
         assert_eq!(site.stored(), expected);
         // A run that cannot read the archive's changes forgets everything but the files.
         site.state.atomically(super::super::state::forget_all).unwrap();
         site.write(&files[1..]);
-        site.upload("").await.unwrap();
+        site.upload("s3://b").await.unwrap();
         assert_eq!(site.stored(), expected[1..]);
     }
 

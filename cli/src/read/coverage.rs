@@ -4,11 +4,13 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 
 use ports::archive::Archive;
+use reader::channels::is_deleted;
 use reader::coverage::{ChannelCoverage, TeamCoverage};
 use reader::directory;
 use reader::find;
 use reader::joined::ChannelOfTeam;
 use reader::proof::last_day;
+use rules::channel::index::bare_name;
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole, HoleReason};
 use rules::history::proof::ProvenSpan;
@@ -83,7 +85,11 @@ pub(crate) async fn coverage(
                 break;
             }
             let coverage = known.channel_coverage(channel).await?;
-            printer.print(&CoveredChannel { team, channel, name: names.name(channel), coverage }, out)?;
+            let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
+            let listed = names.name(channel);
+            let is_deleted = is_deleted(archive, &location, listed).await?;
+            let name = listed.map(|name| bare_name(name, is_deleted));
+            printer.print(&CoveredChannel { team, channel, name, coverage }, out)?;
         }
     }
     Ok(printer.finish(out)?)

@@ -61,7 +61,7 @@ pub(crate) struct ReadArgs {
     /// One JSON object per line, with the stored attribute names
     #[arg(long)]
     pub(crate) json: bool,
-    /// At most N, the newest ones
+    /// At most N; of messages and gaps, the newest
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<NonZeroUsize>,
     /// Workspace id, if the archive holds several
@@ -222,4 +222,18 @@ pub(crate) enum ReadError {
     /// Writing the output failed.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+}
+
+impl ReadError {
+    /// Whether an argument must be corrected, as opposed to a failure.
+    pub(crate) fn is_wrong_argument(&self) -> bool {
+        match self {
+            Self::Channel(_)
+            | Self::UnknownTeam(_)
+            | Self::UnknownUser { .. }
+            | Self::UnknownMessage { .. }
+            | Self::EmptyRange { .. } => true,
+            Self::Files(_) | Self::Archive(_) | Self::Output(_) => false,
+        }
+    }
 }

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::{AppTokenRefused, SocketMode, serve_with_socket};
 
+mod answers;
 mod faults;
 
 /// How long anything may take, on a machine that is busy compiling.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::try_join4;
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
-use rules::figures::rollup::RollupDay;
+use rules::figures::rollup::{self, RollupDay};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -45,7 +45,7 @@ impl ReportInputs {
             let mut day_versions = BTreeMap::new();
             if rollups.is_some() {
                 for row in query_all(archive, Query::partition(key::rollup_days(team))).await? {
-                    let version = row.text("version").unwrap_or_default().to_owned();
+                    let version = rollup::day_version(&row).unwrap_or_default().to_owned();
                     day_versions.insert(row.key.timestamp, version);
                 }
             }

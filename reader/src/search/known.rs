@@ -107,7 +107,7 @@ impl KnownPeople {
                 let page = archive.query(&people).await?;
                 known.people.extend(page.items.iter().filter_map(|user| {
                     let names = rules::directory::names(user).map(KnownName::new);
-                    Some((UserId::parse(user.text("user_id")?).ok()?, names.collect()))
+                    Some((rules::directory::user(user)?, names.collect()))
                 }));
                 match page.next {
                     Some(next) => people.after = Some(next),

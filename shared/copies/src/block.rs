@@ -1,4 +1,4 @@
-//! Blocks: about 64 rows of a table, one line each, compressed.
+//! Blocks: about 32 rows of a table, one line each, compressed.
 //!
 //! The key of a row decides whether its block ends after it, so a change of a row changes its own block only, and new
 //! rows change the last one.
@@ -19,9 +19,9 @@ use crate::{CopyError, CopyStore, read};
 /// The folder of blocks.
 pub(crate) const BLOCKS: &str = "block/";
 
-/// A block ends after a row whose key's hash begins with this many zero bits: after 64 rows on average. Fewer rows would
+/// A block ends after a row whose key's hash begins with this many zero bits: after 32 rows on average. Fewer rows would
 /// make more objects, more rows would make a scattered update write more.
-const CUT_BITS: u32 = 6;
+const CUT_BITS: u32 = 5;
 
 /// A block ends after this many bytes, however few rows they are.
 const MAX_BLOCK_BYTES: usize = 1024 * 1024;

@@ -17,11 +17,6 @@ impl BucketStore {
     pub fn new(bucket: Bucket) -> Self {
         Self(Arc::new(bucket))
     }
-
-    /// The target below a prefix, with region, credentials and endpoint from AWS's own variables. Sends no request yet.
-    pub async fn connect(bucket: &str, prefix: &str) -> Self {
-        Self::new(Bucket::connect(bucket, prefix).await)
-    }
 }
 
 #[async_trait]

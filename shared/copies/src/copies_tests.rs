@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 
 use jiff::SignedDuration;
 use proptest::prelude::*;
@@ -21,23 +23,30 @@ fn days(days: i64) -> jiff::Timestamp {
 
 /// Makes a base of these rows: keys with their texts, in this order.
 async fn copy(folder: &std::path::Path, rows: &[(u32, String)], day: i64) -> (BaseTime, Base, Written) {
-    let store = Arc::new(FolderStore::new(folder));
-    claim(&*store, ARCHIVE).await.unwrap();
-    let (mut writer, blocks) = begin(head(), list_blocks(&*store).await.unwrap());
+    try_copy(Arc::new(FolderStore::new(folder)), rows, day).await.unwrap()
+}
+
+async fn try_copy(
+    store: Arc<dyn CopyStore>,
+    rows: &[(u32, String)],
+    day: i64,
+) -> Result<(BaseTime, Base, Written), CopyError> {
+    claim(&*store, ARCHIVE).await?;
+    let (mut writer, blocks) = begin(head(), list_blocks(&*store).await?);
     let rows = rows.to_vec();
     let reading = tokio::task::spawn_blocking(move || {
-        writer.table("rows", &["key", "text"]).unwrap();
+        writer.table("rows", &["key", "text"])?;
         for (key, text) in rows {
             let line = serde_json::to_vec(&(key, &text)).unwrap();
-            writer.row(&key.to_be_bytes(), &line, text.len() > 3).unwrap();
+            writer.row(&key.to_be_bytes(), &line, text.len() > 3)?;
         }
-        writer.table("none", &["key"]).unwrap();
-        writer.end().unwrap()
+        writer.table("none", &["key"])?;
+        writer.end()
     });
-    let written = blocks.run(Arc::<FolderStore>::clone(&store)).await.unwrap();
-    let base = reading.await.unwrap();
-    let (at, _) = finish(&*store, &base, days(day)).await.unwrap();
-    (at, base, written)
+    let written = blocks.run(Arc::clone(&store)).await?;
+    let base = reading.await.unwrap().unwrap();
+    let (at, _) = finish(&*store, &base, days(day)).await?;
+    Ok((at, base, written))
 }
 
 async fn restored(folder: &std::path::Path, at: &BaseTime) -> Result<Vec<(u32, String)>, CopyError> {
@@ -242,4 +251,85 @@ fn only_whole_names_are_those_of_bases_and_blocks() {
     for other in ["block/", "block/é", &format!("block/zz/{hex}"), &block.object().to_uppercase()] {
         assert_eq!(BlockId::of_object(other), None, "{other}");
     }
+}
+
+/// A folder that has room for this many more objects.
+struct FullStore {
+    folder: FolderStore,
+    room: AtomicUsize,
+}
+
+#[async_trait]
+impl CopyStore for FullStore {
+    async fn create(&self, name: &str) -> Result<Box<dyn FileWriter>, FilesError> {
+        match self.room.fetch_update(SeqCst, SeqCst, |room| room.checked_sub(1)) {
+            Ok(_) => self.folder.create(name).await,
+            Err(_) => Err(FilesError::Unavailable("No space left on device (os error 28)".to_owned())),
+        }
+    }
+
+    async fn open(&self, name: &str) -> Result<Option<Box<dyn FileReader>>, FilesError> {
+        self.folder.open(name).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        each: &mut (dyn for<'n> FnMut(&'n str, u64) + Send),
+    ) -> Result<(), FilesError> {
+        self.folder.list(prefix, each).await
+    }
+
+    async fn delete(&self, name: &str) -> Result<(), FilesError> {
+        self.folder.delete(name).await
+    }
+
+    async fn ready(&self) -> Result<(), FilesError> {
+        self.folder.ready().await
+    }
+
+    async fn remove_leftovers(&self) -> Result<(), FilesError> {
+        self.folder.remove_leftovers().await
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_becomes_full_keeps_its_copies_and_takes_the_next_one_once_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FolderStore::new(folder.path());
+    let first = many();
+    let (first_at, _, _) = copy(folder.path(), &first, 0).await;
+    let before = list_blocks(&store).await.unwrap().len();
+    let second: Vec<(u32, String)> = first.iter().map(|(key, text)| (*key, format!("{text} now"))).collect();
+    for room in [Some(0), Some(1), Some(3), None] {
+        let written = list_blocks(&store).await.unwrap().len() - before;
+        // For all of the blocks, which are as many as before, but not for the list.
+        let room = AtomicUsize::new(room.unwrap_or(before - written));
+        let full = FullStore { folder: store.clone(), room };
+        let failed = try_copy(Arc::new(full), &second, 1).await.unwrap_err();
+        assert_eq!(failed.to_string(), "it cannot be used: No space left on device (os error 28)");
+        assert_eq!(list_bases(&store).await.unwrap(), std::slice::from_ref(&first_at));
+        assert_eq!(restored(folder.path(), &first_at).await.unwrap(), first);
+    }
+    let (second_at, _, written) = copy(folder.path(), &second, 1).await;
+    assert_eq!(written.blocks, 0, "what fitted was found");
+    assert_eq!(restored(folder.path(), &second_at).await.unwrap(), second);
+}
+
+#[tokio::test]
+async fn a_percent_of_scattered_updates_rewrites_less_than_half_of_the_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows: Vec<(u32, String)> = (0..6_400).map(|key| (key, format!("text {key}"))).collect();
+    let (_, first, _) = copy(folder.path(), &rows, 0).await;
+    for (key, text) in rows.iter_mut().step_by(100) {
+        *text = format!("changed {key}");
+    }
+    let (_, _, written) = copy(folder.path(), &rows, 1).await;
+    // With 64 rows in a block it would be nearly all.
+    assert!((100..400).contains(&first.counts.blocks), "{}", first.counts.blocks);
+    assert!(
+        written.blocks <= 64 && written.blocks * 2 < first.counts.blocks,
+        "{written:?} of {}",
+        first.counts.blocks
+    );
 }

@@ -3,19 +3,18 @@
 //! An object is written under a temporary name, synced and renamed, so that no crash leaves a part of one under its name.
 //! Links would be simpler, but disks for backups often have file systems without them.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use disk::{
+    DiskReader, missing_is_none, private_file_options, private_folder_builder, run_blocking, sync_folder,
+};
 use ports::files::{FileReader, FileWriter, FilesError, Published};
-use tokio::task::spawn_blocking;
 
 use crate::CopyStore;
-
-/// Size of the chunks of a read.
-const READ_BYTES: usize = 256 * 1024;
 
 /// The folder of objects that have no name yet.
 const UNFINISHED: &str = ".unfinished";
@@ -35,20 +34,12 @@ impl FolderStore {
 impl CopyStore for FolderStore {
     async fn create(&self, name: &str) -> Result<Box<dyn FileWriter>, FilesError> {
         let (root, path) = (self.0.clone(), self.0.join(name));
-        let writer = blocking(move || FolderWriter::create(&root, path)).await?;
+        let writer = run_blocking(move || FolderWriter::create(&root, path)).await?;
         Ok(Box::new(writer))
     }
 
     async fn open(&self, name: &str) -> Result<Option<Box<dyn FileReader>>, FilesError> {
-        let path = self.0.join(name);
-        let opened = blocking(move || {
-            let file = missing_is_none(File::open(path))?;
-            let sized = |file: File| file.metadata().map(|metadata| (file, metadata.len()));
-            file.map(sized).transpose()
-        });
-        Ok(opened.await?.map(|(file, size_bytes)| {
-            Box::new(FolderReader { file: Some(file), size_bytes }) as Box<dyn FileReader>
-        }))
+        DiskReader::open(self.0.join(name)).await
     }
 
     async fn list(
@@ -59,7 +50,7 @@ impl CopyStore for FolderStore {
         let mut folders = vec![prefix.to_owned()];
         while let Some(folder) = folders.pop() {
             let path = self.0.join(&folder);
-            for (name, size_bytes) in blocking(move || entries(&path)).await? {
+            for (name, size_bytes) in run_blocking(move || entries(&path)).await? {
                 match size_bytes {
                     Some(size_bytes) => each(&format!("{folder}{name}"), size_bytes),
                     None => folders.push(format!("{folder}{name}/")),
@@ -71,12 +62,12 @@ impl CopyStore for FolderStore {
 
     async fn delete(&self, name: &str) -> Result<(), FilesError> {
         let path = self.0.join(name);
-        blocking(move || missing_is_none(std::fs::remove_file(path)).map(drop)).await
+        run_blocking(move || missing_is_none(std::fs::remove_file(path)).map(drop)).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
         let folder = self.0.clone();
-        blocking(move || match std::fs::metadata(&folder) {
+        run_blocking(move || match std::fs::metadata(&folder) {
             Ok(found) if found.is_dir() => Ok(()),
             Ok(_) => Err(io::Error::other("it is not a folder")),
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -89,24 +80,7 @@ impl CopyStore for FolderStore {
 
     async fn remove_leftovers(&self) -> Result<(), FilesError> {
         let unfinished = self.0.join(UNFINISHED);
-        blocking(move || missing_is_none(std::fs::remove_dir_all(unfinished)).map(drop)).await
-    }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, FilesError> {
-    match spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| FilesError::Unavailable(error.to_string())),
-        Err(stopped) => Err(FilesError::Unavailable(stopped.to_string())),
-    }
-}
-
-fn missing_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        run_blocking(move || missing_is_none(std::fs::remove_dir_all(unfinished)).map(drop)).await
     }
 }
 
@@ -145,11 +119,7 @@ impl FolderWriter {
         let unfinished = root.join(UNFINISHED);
         create_folder(root, &unfinished)?;
         let temporary = unfinished.join(fastrand::u64(..).to_string());
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&temporary)?;
+        let file = private_file_options().write(true).create_new(true).open(&temporary)?;
         Ok(Self { file: Some(file), temporary, path })
     }
 
@@ -159,7 +129,7 @@ impl FolderWriter {
     ) -> Result<T, FilesError> {
         let gone = || FilesError::Unavailable("a write to this object has failed before".to_owned());
         let file = self.file.take().ok_or_else(gone)?;
-        blocking(move || work(file)).await
+        run_blocking(move || work(file)).await
     }
 }
 
@@ -179,7 +149,7 @@ impl FileWriter for FolderWriter {
                 return Ok(Published::AlreadyThere);
             }
             std::fs::rename(&temporary, &path)?;
-            sync_parent(&path)?;
+            path.parent().map_or(Ok(()), sync_folder)?;
             Ok(Published::New)
         })
         .await
@@ -199,47 +169,10 @@ fn create_folder(root: &Path, folder: &Path) -> io::Result<()> {
         return Ok(());
     }
     create_folder(root, folder.parent().unwrap_or(root))?;
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(folder) {
+    match private_folder_builder().create(folder) {
         // Another write was faster.
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    sync_parent(folder)
-}
-
-/// Waits until a name is on the disk. Systems other than Unix neither support this nor need it.
-fn sync_parent(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
-        Some(_) | None => Ok(()),
-    }
-}
-
-struct FolderReader {
-    /// `None` while another thread reads from it, and after a failure.
-    file: Option<File>,
-    size_bytes: u64,
-}
-
-#[async_trait]
-impl FileReader for FolderReader {
-    fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
-        let gone = || FilesError::Unavailable("a read of this object has failed before".to_owned());
-        let mut file = self.file.take().ok_or_else(gone)?;
-        let (file, chunk) = blocking(move || {
-            let mut chunk = Vec::with_capacity(READ_BYTES);
-            (&mut file).take(READ_BYTES as u64).read_to_end(&mut chunk)?;
-            Ok((file, chunk))
-        })
-        .await?;
-        self.file = Some(file);
-        Ok((!chunk.is_empty()).then(|| chunk.into()))
-    }
+    folder.parent().map_or(Ok(()), sync_folder)
 }

@@ -1,7 +1,6 @@
 //! Opens the database: file permissions, pragmas, migrations.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -126,71 +125,11 @@ pub(super) fn restrict_umask() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// Creates a file that only its owner may read. Fails if it exists.
-pub(super) fn create_private_file(path: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    #[cfg(unix)]
-    give_to_owner_of_folder(&file, path)?;
-    Ok(file)
-}
-
-/// Gives what root created to the owner of the folder that it is in: a service must be able to read what a command that
-/// root ran left in its data folder.
-#[cfg(unix)]
-pub(super) fn give_to_owner_of_folder(created: impl std::os::fd::AsFd, path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
-
-    use rustix::fs::{Gid, Uid};
-
-    if rustix::process::geteuid().is_root()
-        && let Some(folder) = path.parent()
-    {
-        let owner = std::fs::metadata(folder)?;
-        if owner.uid() != 0 {
-            rustix::fs::fchown(created, Some(Uid::from_raw(owner.uid())), Some(Gid::from_raw(owner.gid())))?;
-        }
-    }
-    Ok(())
-}
-
-/// Creates a folder that only its owner may enter, because it will contain a workspace's messages.
-pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-/// Creates a folder in a folder of an archive, with its parents.
-pub(super) fn create_folder_within(folder: &Path) -> std::io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    if let Some(parent) = folder.parent() {
-        create_folder_within(parent)?;
-    }
-    create_private_folder(folder)?;
-    #[cfg(unix)]
-    {
-        use rustix::fs::{Mode, OFlags};
-
-        // The owner of its parent may have put a link in its place.
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        give_to_owner_of_folder(rustix::fs::open(folder, flags, Mode::empty())?, folder)?;
-    }
-    Ok(())
-}
-
 /// Opens the connection for writing, and migrates the database to this version's schema.
 pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     let database_error = |source| OpenError::Database { path: file.to_owned(), source };
     // SQLite gives its log files the same permissions.
-    match create_private_file(file) {
+    match disk::create_private_file(file) {
         Err(source) if source.kind() != ErrorKind::AlreadyExists => {
             return Err(OpenError::Folder { path: file.to_owned(), source });
         }

@@ -46,6 +46,7 @@ use claims::EmbeddedClaims;
 pub use compact::CompactError;
 use existence::EmbeddedExistence;
 use files::EmbeddedFiles;
+use files::moving::MovingFiles;
 use process_lock::{JoinError, ProcessLock};
 use queue::EmbeddedQueue;
 pub use queue::QueuedJob;
@@ -63,6 +64,9 @@ const PROCESSES_FOLDER: &str = "processes";
 
 /// The file, in the folder of the processes, that a process locks while it copies the folder.
 const COPYING: &str = "copy";
+
+/// The file, in the folder of the processes, that a process locks while it moves files to a bucket or back.
+const MOVING: &str = "move";
 
 pub const FILES_FOLDER: &str = "files";
 
@@ -185,7 +189,7 @@ impl Database {
     ) -> Result<Self, OpenError> {
         let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
         connection::restrict_umask();
-        connection::create_private_folder(data).map_err(folder_error)?;
+        disk::create_private_folder(data).map_err(folder_error)?;
         if let Ok(folder) = condition::folder(data)
             && folder.is_accessible_to_others()
         {
@@ -260,6 +264,11 @@ impl Database {
         Arc::clone(&self.files) as Arc<dyn Files>
     }
 
+    /// The files in this bucket, and those that are still in this folder.
+    pub fn files_in(&self, bucket: Arc<dyn Files>) -> Arc<dyn Files> {
+        Arc::new(MovingFiles { folder: self.files(), bucket })
+    }
+
     /// The cache of the existence check in this folder.
     pub fn existence(&self) -> Arc<dyn Existence> {
         Arc::new(EmbeddedExistence::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
@@ -288,6 +297,14 @@ impl Database {
     /// The system's.
     pub fn lock_copying(&self) -> std::io::Result<Option<File>> {
         process_lock::try_lock(&self.data.join(PROCESSES_FOLDER), COPYING)
+    }
+
+    /// Keeps other processes from moving the files of this folder until the file is dropped; `None` if one does.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lock_moving(&self) -> std::io::Result<Option<File>> {
+        process_lock::try_lock(&self.data.join(PROCESSES_FOLDER), MOVING)
     }
 
     /// Returns a page of the jobs after `after` on all queues, including dead letters, in the order in which

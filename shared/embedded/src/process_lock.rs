@@ -48,13 +48,13 @@ pub(super) struct Others {
 impl ProcessLock {
     /// Announces this process, which has this version of Annalist.
     pub(super) fn join(folder: &Path, version: &str) -> Result<Self, JoinError> {
-        super::connection::create_folder_within(folder)?;
+        disk::create_folder_within(folder)?;
         let id = fastrand::i64(1..i64::MAX);
         // Locked and filled before it gets its name: no other process can see it unlocked and treat its owner
         // as dead.
         let unnamed = folder.join(format!(".{id}"));
         let announce = || {
-            let mut file = super::connection::create_private_file(&unnamed)?;
+            let mut file = disk::create_private_file(&unnamed)?;
             file.lock()?;
             file.write_all(version.as_bytes())?;
             std::fs::rename(&unnamed, folder.join(id.to_string()))?;
@@ -176,10 +176,7 @@ pub(super) fn try_lock(folder: &Path, name: &str) -> io::Result<Option<File>> {
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {
-    let file = File::options().append(true).create(true).open(path)?;
-    #[cfg(unix)]
-    super::connection::give_to_owner_of_folder(&file, path)?;
-    Ok(file)
+    disk::open_as_owner_of_folder(File::options().append(true).create(true), path)
 }
 
 /// The id of the process that an entry of the folder belongs to.

@@ -25,11 +25,10 @@ impl LockTurns {
     /// Opens the file in the folder of the processes and creates it if it is missing.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         let file = folder.join(FILE);
-        let open = || File::options().read(true).append(true).create(true).open(&file);
-        let (waiter, checker) = (open()?, open()?);
-        #[cfg(unix)]
-        super::connection::give_to_owner_of_folder(&waiter, &file)?;
-        Ok(Self { waiter, checker })
+        let mut options = File::options();
+        options.read(true).append(true).create(true);
+        let open = || disk::open_as_owner_of_folder(&options, &file);
+        Ok(Self { waiter: open()?, checker: open()? })
     }
 
     /// Announces that this process waits; `None` if another process is checking at the same moment.

@@ -11,6 +11,7 @@
 //! * [`workers`]: the table of workers.
 //! * [`clock`]: the only access to wall-clock time. [`lease`]: how long a lease may last. [`metrics`]: the table of all metrics.
 //! * [`requests`]: priority of requests over workers in one process. [`throttle`]: a limit for log lines.
+//! * [`recent`]: values that are read again only after a while.
 //! * [`reread`]: tokens and secrets that are read again while the process runs.
 
 pub mod archive;
@@ -22,6 +23,7 @@ pub mod files;
 pub mod lease;
 pub mod metrics;
 pub mod queue;
+pub mod recent;
 pub mod requests;
 pub mod reread;
 pub mod throttle;

@@ -28,6 +28,16 @@ const USER: [&str; 9] =
 /// The attribute with the workspace of a person of another organisation.
 pub const ORGANISATION: &str = "organisation";
 
+/// The person of a row of the directory.
+pub fn user(row: &Item) -> Option<UserId> {
+    UserId::parse(row.text("user_id")?).ok()
+}
+
+/// The time zone of a person in a row of the directory.
+pub fn time_zone(row: &Item) -> Option<&str> {
+    row.text("tz")
+}
+
 /// The names of a person in a row of the directory, the one to show first.
 pub fn names(row: &Item) -> impl Iterator<Item = &str> {
     ["display_name", "real_name", "name"].into_iter().filter_map(|name| row.text(name))

@@ -13,6 +13,9 @@ mod versions;
 
 use std::sync::Arc;
 
+use aws_config::environment::EnvironmentVariableRegionProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::ProfileFileRegionProvider;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_sdk_s3::Client;
 use aws_smithy_http_client::tls;
@@ -49,17 +52,21 @@ impl Bucket {
     /// A bucket that a user names, with region, credentials and endpoint from AWS's own variables. Sends no request to
     /// S3 yet.
     pub async fn connect(name: &str, prefix: &str) -> Self {
-        let sdk = loader().load().await;
-        // A store with an endpoint of its own often has no regions.
-        let region = sdk.region().cloned().unwrap_or(Region::from_static("us-east-1"));
+        // From the variables or the profile, not from the machine: most machines are none of AWS's, and would be asked
+        // for seconds. A store with an endpoint of its own often has no regions.
+        let region = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
+            .or_else(ProfileFileRegionProvider::new())
+            .or_else(Region::from_static("us-east-1"));
+        let sdk = loader().region(region).load().await;
+        let region = sdk.region().map(ToString::to_string).unwrap_or_default();
         let subject = CallSubject {
             service: "S3",
             resource: format!("bucket {name}"),
             setting: "its name",
             to_create: "create it",
-            region: region.to_string(),
+            region,
         };
-        Self::new(&sdk.into_builder().region(region).build(), name, prefix, subject)
+        Self::new(&sdk, name, prefix, subject)
     }
 
     /// Sends no request to S3 yet.

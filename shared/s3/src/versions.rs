@@ -3,6 +3,7 @@
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 
 use crate::Bucket;
+use crate::files::status;
 
 impl Bucket {
     /// Deletes every version and delete marker of the objects whose whole keys begin with `prefix` and satisfy
@@ -16,15 +17,9 @@ impl Bucket {
         let mut deleted = 0;
         loop {
             // A page has as many versions as one request can delete. Deleted ones are not listed again.
-            let page = client.list_object_versions().bucket(bucket).prefix(prefix).send().await;
-            let page = page.map_err(|error| subject.explain(&error))?;
-            let versions = page.versions().iter().map(|version| (version.key(), version.version_id()));
-            let versions: Vec<_> = versions.filter_map(|found| matching(found, &is_target)).collect();
-            let marks = page.delete_markers().iter().map(|mark| (mark.key(), mark.version_id()));
-            let marks = marks.filter_map(|found| matching(found, &is_target));
+            let Found { versions, marks, has_more } = self.find(prefix, &is_target).await?;
             deleted += versions.len();
             let objects: Vec<ObjectIdentifier> = versions.into_iter().chain(marks).collect();
-            let has_more = page.is_truncated() == Some(true);
             if objects.is_empty() {
                 return Ok(deleted);
             }
@@ -41,6 +36,40 @@ impl Bucket {
             }
         }
     }
+
+    /// The first versions and delete markers of these objects.
+    async fn find(&self, prefix: &str, is_target: &impl Fn(&str) -> bool) -> Result<Found, String> {
+        let Self { name: bucket, objects: client, subject, .. } = self;
+        let page = match client.list_object_versions().bucket(bucket).prefix(prefix).send().await {
+            Ok(page) => page,
+            // A store without versions.
+            Err(error) if status(&error) == Some(501) => {
+                let page = client.list_objects_v2().bucket(bucket).prefix(prefix).send().await;
+                let page = page.map_err(|error| subject.explain(&error))?;
+                let objects = page.contents().iter().map(|object| (object.key(), None));
+                return Ok(Found {
+                    versions: objects.filter_map(|found| matching(found, is_target)).collect(),
+                    marks: Vec::new(),
+                    has_more: page.is_truncated() == Some(true),
+                });
+            }
+            Err(error) => return Err(subject.explain(&error)),
+        };
+        let versions = page.versions().iter().map(|version| (version.key(), version.version_id()));
+        let marks = page.delete_markers().iter().map(|mark| (mark.key(), mark.version_id()));
+        Ok(Found {
+            versions: versions.filter_map(|found| matching(found, is_target)).collect(),
+            marks: marks.filter_map(|found| matching(found, is_target)).collect(),
+            has_more: page.is_truncated() == Some(true),
+        })
+    }
+}
+
+/// What is to be deleted.
+struct Found {
+    versions: Vec<ObjectIdentifier>,
+    marks: Vec<ObjectIdentifier>,
+    has_more: bool,
 }
 
 fn matching(

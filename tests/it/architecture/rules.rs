@@ -329,6 +329,14 @@ pub(super) const RULES: &[Rule] = &[
         example: "let database = embedded::Database::open(folder, clock)?;",
     },
     Rule {
+        paths: &["cli/src/", "viewer/src/", "workers/src/", "reader/src/", "search/src/"],
+        except: &["cli/src/operate/backup.rs", "cli/src/operate/copy/files.rs"],
+        forbidden: &["Inventory::new", "FILES_FOLDER"],
+        tests_too: false,
+        why: "the bytes of files may be in a bucket: only what copies the data folder itself opens them by a path",
+        example: "for file in Inventory::new(data) {",
+    },
+    Rule {
         paths: EVERYWHERE,
         except: &["shared/process/src/config/", "tests/src/harness/", "workers/fleet/src/args/"],
         forbidden: &["(env =", ", env ="],

@@ -16,6 +16,7 @@ mod export;
 mod faults;
 mod figures;
 mod files;
+mod files_in_bucket;
 mod fleet;
 mod history;
 mod idle;

@@ -2,6 +2,7 @@
 
 mod bill;
 mod ingest;
+mod nights;
 mod secrets;
 mod workers;
 

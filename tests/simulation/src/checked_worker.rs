@@ -77,9 +77,10 @@ impl Worker for CheckedWorker {
             self.world.report_violation(Invariant::Bounded, format!("{} jobs at once", jobs.len()));
         }
         self.ledger.check_order(self.queue(), &jobs);
-        self.panic_if_poisoned(&jobs);
-        // The drop also runs if the work is cancelled, and records the jobs settled by then.
+        // The drop also runs if the work panics or is cancelled, and records the jobs settled by then, such as one
+        // that cannot be decoded.
         let _observer = OutcomeObserver { checked: self, batch };
+        self.panic_if_poisoned(&jobs);
         self.mutants.work(&*self.inner, batch).await;
     }
 }

@@ -168,7 +168,13 @@ impl ErasedJobs {
         let bodies = erased_jobs(&all.world, &all.archive, None);
         let requests: Vec<Value> = bodies.iter().filter_map(|body| request(body)).collect();
         let locations = requests.iter().flat_map(|request| locations_of(&request["event"])).collect();
-        let channels = requests.iter().filter_map(|request| channel_of(&request["event"])).collect();
+        let channels = requests.iter().flat_map(|request| {
+            let event = &request["event"];
+            let ids =
+                ["old_channel_id", "new_channel_id"].map(|name| event[name].as_str().map(str::to_owned));
+            ids.into_iter().flatten().chain(channel_of(event))
+        });
+        let channels = channels.collect();
         let updates = bodies.iter().filter_map(|body| updates_of(body)).flatten();
         let rows = updates.map(|update| update.key).collect();
         Self { bodies, locations, channels, rows }

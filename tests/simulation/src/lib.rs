@@ -46,6 +46,7 @@ mod irregular;
 mod ledger;
 mod model;
 pub mod mutation;
+mod nights;
 mod operator;
 mod questions;
 mod reconciling;

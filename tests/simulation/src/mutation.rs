@@ -69,10 +69,12 @@ pub enum Mutation {
     LoseWakes,
     /// The row of a waiting job is deleted before the job is sent back, and the process ends in between.
     DeleteBeforeSend,
+    /// A channel is proven from its beginning although only its newest page was compared.
+    ProveUnread,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -96,6 +98,7 @@ impl Mutation {
         Self::TrustConversionsOnly,
         Self::LoseWakes,
         Self::DeleteBeforeSend,
+        Self::ProveUnread,
     ];
 }
 
@@ -215,6 +218,13 @@ impl Mutants {
                 let mut unguarded = Update { guard: Guard::Always, ..update.clone() };
                 unguarded.set.insert(register.clone(), version.as_str().into());
                 Cow::Owned(unguarded)
+            }
+            Some(Mutation::ProveUnread) if update.key.item_id.starts_with("verified#") => {
+                let mut unread = update.clone();
+                unread.set.insert("whole".into(), true.into());
+                unread.set.insert("from".into(), rules::version::zero().padded().into());
+                unread.remove.clear();
+                Cow::Owned(unread)
             }
             Some(Mutation::TrustConversionsOnly) if register == "private_at" => {
                 Cow::Owned(Update::mark(update.key.clone()))

@@ -18,8 +18,8 @@ use super::questions::OwnPosts;
 use super::sender::{OpenRouters, SlackSender};
 use super::world::{FaultCounts, Invariant, JumpyClock, Outage, World};
 use super::{
-    answers, bookmarks, erasing, faults, figures, gap_filling, history, operator, questions, reconciling,
-    supervisor, verdict, workload,
+    answers, bookmarks, erasing, faults, figures, gap_filling, history, nights, operator, questions,
+    reconciling, supervisor, verdict, workload,
 };
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
@@ -164,6 +164,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     history::check_history(&all, channels).await;
     reconciling::compare(&all, channels).await;
     bookmarks::check_bookmarks(&all).await;
+    nights::play(&all, channels).await;
     erasing::check_erasures(&all);
 }
 

@@ -95,7 +95,8 @@ pub(super) fn locations_of(event: &Value) -> Vec<MessageLocation> {
 
 /// Returns the channel of an event.
 pub(super) fn channel_of(event: &Value) -> Option<String> {
-    event["channel"].as_str().or(event["item"]["channel"].as_str()).map(str::to_owned)
+    let of_event = [&event["channel"], &event["channel"]["id"], &event["item"]["channel"]];
+    of_event.into_iter().find_map(Value::as_str).map(str::to_owned)
 }
 
 /// Returns the message that an event is about.

@@ -186,6 +186,8 @@ pub(super) struct World {
     random: Mutex<fastrand::Rng>,
     swarm: Swarm,
     began: Instant,
+    /// Time that passed at once, in milliseconds.
+    skipped_ms: AtomicI64,
     offset_ms: AtomicI64,
     faults_active: AtomicBool,
     outage: Mutex<Option<Outage>>,
@@ -230,6 +232,7 @@ impl World {
             swarm: Swarm { enabled, rate_percent, windows },
             random: Mutex::new(random),
             began: Instant::now(),
+            skipped_ms: AtomicI64::new(0),
             offset_ms: AtomicI64::new(0),
             faults_active: AtomicBool::new(true),
             outage: Mutex::default(),
@@ -244,7 +247,14 @@ impl World {
 
     /// Returns the true time, without clock jumps.
     pub(super) fn true_now(&self) -> TimestampMs {
-        BEGINNING.plus(self.began.elapsed())
+        let skipped_ms = self.skipped_ms.load(Ordering::Relaxed);
+        TimestampMs(BEGINNING.plus(self.began.elapsed()).0 + skipped_ms)
+    }
+
+    /// Lets time pass at once, in which nothing happens.
+    pub(super) fn skip(&self, time: Duration) {
+        let time_ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        self.skipped_ms.fetch_add(time_ms, Ordering::Relaxed);
     }
 
     /// Returns the absolute offset of the machines' clocks from the true time.

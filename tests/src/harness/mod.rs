@@ -15,6 +15,7 @@ pub mod python;
 pub mod scrape;
 pub mod secrets;
 pub mod stack;
+pub mod tls_proxy;
 pub mod verify;
 
 use std::io::Write;

@@ -71,6 +71,11 @@ impl FakeSocket {
         socket
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Lets the Slack give the address again.
     pub fn give_tickets(&self, slack: &FakeSlack, tickets: usize) {
         let url = format!("ws://{}/link/?ticket={TICKET}", self.address);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
 use ports::clock::Clock;
+use ports::recent::Recent;
 use reader::access::Via;
 use reader::find;
 use rules::account::AccountStatus;
@@ -14,7 +15,6 @@ use slack::ids::{TeamId, UserId};
 use tokio::time::Instant;
 
 use super::people::{NamedPerson, PeopleSettings};
-use super::recent::Recent;
 use super::session::{Session, SessionOwner};
 
 /// The time within which a person who has left is out.
@@ -22,6 +22,9 @@ const PERSON_AGE: Duration = Duration::from_secs(60);
 
 /// The time within which a revoked token is out.
 const TOKEN_AGE: Duration = Duration::from_secs(10);
+
+/// Maximum number of remembered values of a kind: of people, more than read in a minute.
+const MAX_RECENT: usize = 10_000;
 
 /// What a request presents, before any row is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,10 +105,10 @@ impl Admissions {
         Self {
             archive,
             people,
-            teams: Recent::new(PERSON_AGE),
-            accounts: Recent::new(PERSON_AGE),
-            sign_outs: Recent::new(PERSON_AGE),
-            tokens: Recent::new(TOKEN_AGE),
+            teams: Recent::new(PERSON_AGE, MAX_RECENT),
+            accounts: Recent::new(PERSON_AGE, MAX_RECENT),
+            sign_outs: Recent::new(PERSON_AGE, MAX_RECENT),
+            tokens: Recent::new(TOKEN_AGE, MAX_RECENT),
         }
     }
 

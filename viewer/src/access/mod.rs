@@ -9,7 +9,6 @@ pub(crate) mod identity;
 mod password;
 pub mod people;
 pub mod provider;
-mod recent;
 pub(crate) mod session;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

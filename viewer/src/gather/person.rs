@@ -53,7 +53,7 @@ pub async fn read(
         picture: image::picture(&row),
         names,
         title: text(&raw["profile"]["title"]),
-        zone: row.text("tz").map(str::to_owned).or_else(|| text(&raw["tz"])),
+        zone: rules::directory::time_zone(&row).map(str::to_owned).or_else(|| text(&raw["tz"])),
         mark,
         former_names,
     }))

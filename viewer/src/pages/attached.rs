@@ -5,9 +5,8 @@ use maud::{Markup, html};
 use reader::files;
 use reader::numbers::human_size;
 use reader::plain;
-use rules::view::MessageView;
+use rules::view::{MessageView, file_id};
 use serde_json::Value;
-use slack::ids::FileId;
 
 use super::PageContext;
 
@@ -79,10 +78,7 @@ fn one(message: &MessageView, file: &Value, shown: &PageContext<'_>) -> Markup {
     let name = plain::excerpt(name.unwrap_or("unnamed"), MAX_FILE_NAME_CHARS);
     let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
     let state = files::file_state(message, file);
-    let address = || {
-        let id = FileId::parse(file["id"].as_str()?).ok()?;
-        shown.links.file(&shown.location.team, &id)
-    };
+    let address = || shown.links.file(&shown.location.team, &file_id(file)?);
     let Some(address) = (state == Some("held")).then(address).flatten() else {
         // What the archive holds is not the public's concern.
         if shown.names.are_public() {

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use reader::joined::ChannelOfTeam;
 use reader::numbers::{counted, grouped};
 use reader::plain;
+use rules::view::file_id;
 use search::counts::ChannelActivity;
 use search::hits::SearchHit;
 use slack::ids::{FileId, TeamId, Ts};
@@ -44,10 +45,6 @@ impl NewestFiles {
         };
         hits.iter().flat_map(of)
     }
-}
-
-fn file_id(file: &serde_json::Value) -> Option<FileId> {
-    FileId::parse(file["id"].as_str()?).ok()
 }
 
 /// A channel with its first and its last message.

@@ -11,7 +11,7 @@ use rules::SlackEvent;
 use rules::audience::DropReason;
 use slack::ids::ChannelId;
 
-use super::{Audiences, BatchFacts, EventEntities, ExistenceCheck, TeamChannel, UnseenChannels};
+use super::{Audiences, BatchFacts, EventEntities, ExistenceCheck, TeamChannel};
 use crate::failure::JobFailure;
 use crate::runs::Sightings;
 use crate::runtime::{BatchJob, DecodedPayload, EventJob};
@@ -153,17 +153,16 @@ fn channel_of(job: &BatchJob<'_>) -> Option<TeamChannel> {
     Some((event.team.clone(), event.channel().ok()?))
 }
 
-/// The channels whose visibility is shown neither by their events nor by the archive.
-fn unseen_channels(candidates: &[Candidate<'_>], rule: &DecisionRule, facts: &BatchFacts) -> UnseenChannels {
-    let mut unseen = UnseenChannels::new();
-    for Candidate { job, .. } in candidates {
-        // A failure here recurs when the job is decided on.
-        let (Ok(Step::Wait(_)), Some(channel)) = ((rule.step)(job, facts), channel_of(job)) else { continue };
-        let sent_at = job.delivery.sent_at;
-        let latest = unseen.entry(channel).or_insert((sent_at, job.is_replayed()));
-        *latest = (latest.0.max(sent_at), latest.1 || job.is_replayed());
-    }
-    unseen
+/// The channels whose visibility is shown neither by their events nor by the archive, with the jobs that need it.
+fn unseen_channels<'b>(
+    candidates: &[Candidate<'b>],
+    rule: &DecisionRule,
+    facts: &BatchFacts,
+) -> Vec<(TeamChannel, &'b BatchJob<'b>)> {
+    // A failure here recurs when the job is decided on.
+    let waits = |job| matches!((rule.step)(job, facts), Ok(Step::Wait(_)));
+    let jobs = candidates.iter().map(|candidate| candidate.job).filter(|job| waits(job));
+    jobs.filter_map(|job| Some((channel_of(job)?, job))).collect()
 }
 
 /// Checks the entities of the jobs that would be stored.

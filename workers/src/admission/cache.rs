@@ -45,6 +45,11 @@ pub(super) struct Demand {
 }
 
 impl Demand {
+    /// The demand of an event whose entities are neither new nor left.
+    pub(super) fn plain(sent_at: TimestampMs, replayed: bool) -> Self {
+        Self { sent_at, replayed, newborn: false, former: false }
+    }
+
     /// Combines the demands of two events: an answer must be valid for both.
     pub(super) fn add(&mut self, other: Self) {
         self.sent_at = self.sent_at.max(other.sent_at);

@@ -161,7 +161,7 @@ impl EventEntities {
     /// Which cached answers are valid for it.
     pub(super) fn demand(&self) -> Demand {
         let newborn = self.special_case == SpecialCase::ChannelCreated;
-        Demand { sent_at: self.sent_at, replayed: self.replayed, newborn, former: false }
+        Demand { newborn, ..Demand::plain(self.sent_at, self.replayed) }
     }
 
     /// The entities of an event.

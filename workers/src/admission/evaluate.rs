@@ -31,7 +31,6 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
 use ports::clock::TimestampMs;
 use ports::queue::waiting::WaitCause;
 use rules::public_mark::MarkState;
-use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
 
 use super::SOON;
@@ -241,7 +240,7 @@ impl Evaluation<'_> {
     async fn is_stored_as_shared(&self, channel: &Entity) -> Result<bool, JobFailure> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
         let row = self.newest_row(team, id).await?;
-        Ok(row.is_some_and(|row| row.attributes.get("ext_shared") == Some(&Value::Bool(true))))
+        Ok(row.is_some_and(|row| rules::channel::is_shared(&row)))
     }
 
     async fn knows_person(&self, person: &EventPerson) -> Result<bool, JobFailure> {

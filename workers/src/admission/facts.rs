@@ -1,12 +1,12 @@
 //! Channel facts of a batch, which `rules::audience` needs to decide on its events.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use ports::archive::{Archive, ArchiveError, Query, key};
 use ports::queue::route::Audience;
+use ports::recent::Recent;
 use rules::SlackEvent;
 use rules::audience::{
     ChannelFacts, ChannelRows, ChannelVisibility, Decision, NeededFacts, decide, needed_facts,
@@ -28,11 +28,16 @@ const SEEN_FOR: Duration = Duration::from_secs(600);
 pub(crate) type TeamChannel = (TeamId, ChannelId);
 
 /// Reads channel facts, and remembers which channels were recently private.
-#[derive(Default)]
 pub(crate) struct Audiences {
     pub(crate) marks: Marks,
     /// Unmarked channels that recently sent a private event.
-    seen_as_private: Mutex<HashMap<TeamChannel, Instant>>,
+    seen_as_private: Recent<TeamChannel>,
+}
+
+impl Default for Audiences {
+    fn default() -> Self {
+        Self { marks: Marks::default(), seen_as_private: Recent::new(SEEN_FOR, MAX_SEEN) }
+    }
 }
 
 /// Facts about the channels of a batch, updated while its events are decided on.
@@ -72,7 +77,7 @@ impl Audiences {
         let (team, channel) = team_channel;
         let mark = self.marks.read(archive, team, channel).await?;
         if private && mark.state() != MarkState::Public {
-            self.remember_private(team_channel.clone());
+            self.seen_as_private.keep(team_channel.clone(), Instant::now(), ());
         }
         let rows = match (needs, mark.state()) {
             (NeededFacts::MarkAndRows, MarkState::Unmarked) => {
@@ -83,22 +88,9 @@ impl Audiences {
         Ok(ChannelFacts {
             mark,
             rows,
-            seen_as_private: self.is_seen_as_private(team_channel),
+            seen_as_private: self.seen_as_private.has(team_channel),
             visibility: None,
         })
-    }
-
-    fn remember_private(&self, team_channel: TeamChannel) {
-        let mut seen = self.seen_as_private.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= MAX_SEEN {
-            seen.clear();
-        }
-        seen.insert(team_channel, Instant::now());
-    }
-
-    fn is_seen_as_private(&self, team_channel: &TeamChannel) -> bool {
-        let seen = self.seen_as_private.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(team_channel).is_some_and(|at| at.elapsed() < SEEN_FOR)
     }
 }
 
@@ -168,9 +160,9 @@ async fn read_channel_rows(
 ) -> Result<ChannelRows, ArchiveError> {
     let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
     let newest = archive.query(&newest).await?.items;
-    Ok(match newest.first().map(|row| row.text("visibility")) {
+    Ok(match newest.first() {
         None => ChannelRows::Missing,
-        Some(Some("public")) => ChannelRows::Public,
+        Some(row) if rules::channel::is_public(row) => ChannelRows::Public,
         Some(_) => ChannelRows::NotPublic,
     })
 }

@@ -1,11 +1,12 @@
 //! Marks: rows that only record that something was seen. An existing mark may be cached (a public mark only
 //! for a while, because a person may revoke it); a missing one is read every time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
+use ports::recent::Recent;
 use rules::public_mark::{self, MarkState, PublicMark};
 use rules::visibility::VisibilityEvidence;
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -53,29 +54,32 @@ async fn note_if(
 }
 
 /// The marks that this process has seen.
-#[derive(Default)]
 pub(crate) struct Marks {
-    teams: Mutex<HashSet<TeamId>>,
-    /// Keys of public marks, with the time when they were read.
-    public: Mutex<HashMap<ItemKey, Instant>>,
+    teams: Recent<TeamId>,
+    public: Recent<ItemKey>,
     /// The greatest version of each visibility register that this process wrote, by whether it is the private
     /// one.
     noted: Mutex<HashMap<(ItemKey, bool), String>>,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self {
+            teams: Recent::new(Duration::MAX, MAX_REMEMBERED),
+            public: Recent::new(REMEMBERED_FOR, MAX_REMEMBERED),
+            noted: Mutex::default(),
+        }
+    }
 }
 
 impl Marks {
     /// Adds a workspace to the list of workspaces, so that readers find it without scanning. It is never
     /// removed.
     pub(crate) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
-        if self.teams.lock().unwrap_or_else(PoisonError::into_inner).contains(team) {
-            return Ok(());
+        if !self.teams.has(team) {
+            archive.write(&Update::mark(ItemKey::team(team))).await?;
+            self.teams.keep(team.clone(), Instant::now(), ());
         }
-        archive.write(&Update::mark(ItemKey::team(team))).await?;
-        let mut known = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_REMEMBERED {
-            known.clear();
-        }
-        known.insert(team.clone());
         Ok(())
     }
 
@@ -88,7 +92,7 @@ impl Marks {
         clock: &Ts,
     ) -> Result<(), ArchiveError> {
         let key = ItemKey::public_mark(team, channel);
-        if self.remembers(&key) {
+        if self.public.has(&key) {
             return Ok(());
         }
         if let WriteOutcome::Rejected(row) = archive.write(&public_mark::opening(team, channel)).await? {
@@ -98,7 +102,7 @@ impl Marks {
                 return Ok(());
             }
         }
-        self.remember(key);
+        self.public.keep(key, Instant::now(), ());
         Ok(())
     }
 
@@ -110,12 +114,12 @@ impl Marks {
         channel: &ChannelId,
     ) -> Result<PublicMark, ArchiveError> {
         let key = ItemKey::public_mark(team, channel);
-        if self.remembers(&key) {
+        if self.public.has(&key) {
             return Ok(PublicMark::public());
         }
         let mark = PublicMark::from_row(archive.get(&key).await?.as_ref());
         if mark.state() == MarkState::Public {
-            self.remember(key);
+            self.public.keep(key, Instant::now(), ());
         }
         Ok(mark)
     }
@@ -143,18 +147,5 @@ impl Marks {
             noted.insert(register, version);
         }
         Ok(())
-    }
-
-    fn remembers(&self, key: &ItemKey) -> bool {
-        let known = self.public.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(key).is_some_and(|read| read.elapsed() < REMEMBERED_FOR)
-    }
-
-    fn remember(&self, key: ItemKey) {
-        let mut known = self.public.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_REMEMBERED {
-            known.clear();
-        }
-        known.insert(key, Instant::now());
     }
 }

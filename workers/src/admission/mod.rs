@@ -29,10 +29,9 @@ use std::time::Duration;
 
 use metrics::counter;
 use ports::archive::Archive;
-use ports::clock::{SharedClock, TimestampMs};
+use ports::clock::SharedClock;
 use ports::existence::Existence;
 use ports::metrics::{EXISTENCE_CHECKS, EXISTENCE_LOOKUPS};
-use slack::ids::{ChannelId, TeamId};
 use slack_api::{Method, WebApi};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -48,10 +47,6 @@ pub use cache::KnownEntities;
 pub(crate) use entities::{ChannelReach, Entity, EventEntities};
 pub(crate) use facts::{Audiences, BatchFacts, TeamChannel};
 
-/// The channels of unknown visibility, each with the receive time of its event and whether the event was
-/// replayed.
-pub(crate) type UnseenChannels = BTreeMap<(TeamId, ChannelId), (TimestampMs, bool)>;
-
 /// How long a batch waits for Slack, which normally answers within a fraction of a second. The rest of the
 /// batch waits too, so it must be short compared with the lease of 30 s, and unnoticeable for people who read
 /// the archive.
@@ -62,6 +57,10 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// The entities to ask about, and which answers are valid for them.
 type Questions = BTreeMap<Entity, Demand>;
+
+fn ask_about(questions: &mut Questions, entity: Entity, demand: Demand) {
+    questions.entry(entity).and_modify(|known| known.add(demand)).or_insert(demand);
+}
 
 /// The result for an event: all its entities exist, or cannot be asked about; or one does not exist, which is
 /// permanent, or is not known yet, which is postponed.
@@ -192,7 +191,7 @@ impl ExistenceCheck {
                     Ok(missing) if missing.is_empty() => {}
                     Ok(missing) => {
                         for (entity, demand) in missing {
-                            unknown.entry(entity).and_modify(|known| known.add(demand)).or_insert(demand);
+                            ask_about(&mut unknown, entity, demand);
                         }
                         still_open.push(index);
                     }

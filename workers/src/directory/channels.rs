@@ -209,11 +209,10 @@ impl DirectorySync {
                         known.found(channel, Some(reach));
                     }
                     if listed_state.is_joined() {
-                        joined.push(Update::mark(ItemKey::joined(
-                            &report.team,
-                            event.channel(),
-                            &page.asked,
-                        )));
+                        // The app joined at the latest when Slack answered: an earlier time may be one at which
+                        // Slack still refused to show the channel, and delivered none of its messages.
+                        let joined_by = page.reply.date().unwrap_or(&page.asked);
+                        joined.push(Update::mark(ItemKey::joined(&report.team, event.channel(), joined_by)));
                         report.joined.push(event.channel().clone());
                     }
                     if listed_state.could_be_joined()

@@ -45,9 +45,7 @@ impl Eraser<'_> {
         let facts = self.facts.iter().filter(|fact| fact.team == *team);
         let channel_day = ChannelDay::from_rollup_key(team, channel, &rollup.key);
         facts.into_iter().any(|ErasureFact { scope, .. }| match scope {
-            ErasureScope::User(user) => {
-                rollup.text("figures").is_some_and(|figures| figures.contains(&format!("\"{user}\"")))
-            }
+            ErasureScope::User(user) => rollup::may_name_user(rollup, user),
             ErasureScope::Channel(id) => id == channel,
             ErasureScope::Message(id, ts) => {
                 id == channel

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ports::archive::erasure::{ErasureFact, ErasureScope};
 use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Query, key, query_all};
+use rules::question::rows::question_of;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::{Eraser, EraserCounts};
@@ -15,8 +16,10 @@ impl Eraser<'_> {
     pub(super) async fn questions(&self, team: &TeamId) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let posted = self.all(&mut counts, key::bot_messages(team)).await?;
+        let covered = posted.iter().filter(|row| self.covered.covers_row(row)).filter_map(question_of);
+        // In the form of sort keys.
         let answers_of_posted: BTreeSet<String> =
-            posted.iter().filter(|row| self.covered.covers_row(row)).filter_map(question_of).collect();
+            covered.map(|(channel, ts)| format!("{channel}#{ts}")).collect();
         for partition in [key::questions(team), key::answers(team), key::responded(team)] {
             let is_question = partition == key::questions(team);
             for row in self.all(&mut counts, partition).await? {
@@ -64,15 +67,7 @@ impl Eraser<'_> {
 
     /// Whether the question of a post is covered.
     fn covers_question(&self, team: &TeamId, row: &Item) -> bool {
-        let key = || {
-            let (channel, ts) = (row.text("channel_id")?, row.text("question_ts")?);
-            Some(ItemKey::question(team, &ChannelId::parse(channel).ok()?, &Ts::parse(ts).ok()?))
-        };
-        key().is_some_and(|key| self.covered.covers_content(&key, row.text("user")))
+        let key = question_of(row).map(|(channel, ts)| ItemKey::question(team, &channel, &ts));
+        key.is_some_and(|key| self.covered.covers_content(&key, row.text("user")))
     }
-}
-
-/// The sort key of the question that a post answers.
-fn question_of(row: &Item) -> Option<String> {
-    Some(format!("{}#{}", row.text("channel_id")?, row.text("question_ts")?))
 }

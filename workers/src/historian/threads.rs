@@ -4,7 +4,7 @@
 use ports::archive::item::WITHHELD;
 use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
 use rules::history::{HistoryMessage, ThreadHead};
-use rules::message::stored_version;
+use rules::message::{self, stored_version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 /// Whether the archive has every reply that a root counts.
@@ -26,7 +26,7 @@ fn replies(rows: &[Item], channel: &ChannelId, root: &Ts) -> Vec<Ts> {
     let is_stored =
         |row: &&Item| (stored_version(row).is_some() && !row.has_flag("deleted")) || row.has_flag(WITHHELD);
     let in_channel =
-        rows.iter().filter(is_stored).filter(|row| row.text("channel_id") == Some(channel.as_str()));
+        rows.iter().filter(is_stored).filter(|row| message::channel(row) == Some(channel.as_str()));
     in_channel.filter_map(|row| Ts::parse(&row.key.timestamp).ok()).filter(|ts| ts != root).collect()
 }
 

@@ -10,7 +10,6 @@ use rules::file::canvas;
 use rules::file::object::OWN;
 use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileJob, FileObject, FileState};
-use serde_json::Value;
 use slack::ids::{FileId, TeamId, UserId};
 use tokio::sync::mpsc;
 
@@ -248,6 +247,5 @@ fn read(source: &mut dyn ExportEntries, entry: EntryIndex, sender: &mpsc::Sender
 }
 
 fn object(message: &Item, file: &FileId) -> Option<FileObject> {
-    let files = message.attributes.get("files").and_then(Value::as_array)?;
-    files.iter().filter_map(FileObject::read).find(|object| object.id == *file)
+    rules::message::files(message).iter().filter_map(FileObject::read).find(|object| object.id == *file)
 }

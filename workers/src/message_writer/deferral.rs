@@ -10,7 +10,6 @@ use rules::public_mark::MarkState;
 use rules::{SlackEvent, file};
 
 use super::{BatchFailures, EventEffects, MessageWriter, parking};
-use crate::admission::UnseenChannels;
 use crate::failure::JobFailure;
 use crate::quarantine::turns;
 use crate::runtime::BatchJob;
@@ -34,13 +33,13 @@ impl MessageWriter {
         event: &SlackEvent<'_>,
     ) -> Result<bool, JobFailure> {
         let Some(channels) = file::deleted_from(event) else { return Ok(true) };
-        let mut unknown = UnseenChannels::new();
+        let mut unknown = Vec::new();
         for channel in channels {
             let mark = self.admission.audiences.marks.read(&*self.archive, &event.team, &channel).await?;
             if mark.state() == MarkState::Public {
                 return Ok(true);
             }
-            unknown.insert((event.team.clone(), channel), (job.delivery.sent_at, job.is_replayed()));
+            unknown.push(((event.team.clone(), channel), job));
         }
         let Some(check) = self.admission.active_check() else {
             return Ok(!unknown.is_empty());

@@ -131,7 +131,7 @@ async fn find_in_archive(
     let partition = key::messages(&id.team, &id.channel);
     let replies = query_all(archive, Query::parent(thread_parent(&id.team, &id.thread_ts))).await?;
     let of_channel = replies.iter().filter(|row: &&Item| row.key.item_id == partition);
-    let mut raw = of_channel.filter_map(|row| row.text("raw_event"));
+    let mut raw = of_channel.filter_map(rules::message::raw_event);
     Ok(raw.find_map(|raw| ts_of_part(raw, id, number)))
 }
 

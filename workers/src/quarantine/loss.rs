@@ -82,20 +82,8 @@ const DROPPED: &str = "its job was dropped from quarantine";
 
 /// Writes that the file of a dropped job is missing, unless its bytes are stored or its message is erased.
 pub(super) async fn note_missing_file(archive: &dyn Archive, body: &str) -> Result<(), ArchiveError> {
-    let job = Job::decode(body).ok().and_then(|job| match job.payload {
-        Payload::File(raw) => FileJob::decode(raw).ok(),
-        Payload::Event(_)
-        | Payload::Image(_)
-        | Payload::Refused(_)
-        | Payload::Run(_)
-        | Payload::Backfill(_)
-        | Payload::Fill(_)
-        | Payload::Night(_)
-        | Payload::Stats(_)
-        | Payload::Question(_)
-        | Payload::Reply(_)
-        | Payload::Wake(_) => None,
-    });
+    let Some(Payload::File(raw)) = Job::decode(body).ok().map(|job| job.payload) else { return Ok(()) };
+    let job = FileJob::decode(raw).ok();
     // A tombstone brings no bytes.
     let Some(FileJob { team, share, object, .. }) = job.filter(|job| !job.object.is_tombstone()) else {
         return Ok(());

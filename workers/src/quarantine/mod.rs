@@ -280,10 +280,15 @@ impl Quarantined {
         }
     }
 
+    /// The id that the queue gave the job.
+    fn message_id(&self) -> Option<&str> {
+        self.item.text("message_id")
+    }
+
     /// The order in which jobs were sent. Within one millisecond, the message number decides on a queue with
     /// sequential IDs, and Slack's clock on a queue with random IDs.
     fn order(&self) -> JobOrder {
-        let message_id = self.item.text("message_id").unwrap_or_default();
+        let message_id = self.message_id().unwrap_or_default();
         let clock = || EventHeader::read(Envelope::peek(self.event()?.as_bytes()).ok()?.event?).clock();
         (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())
     }
@@ -309,7 +314,7 @@ impl Quarantined {
 /// The job with its origin, so that a second failure updates the row of the first.
 fn with_origin(quarantined: &Quarantined, trips: u32, trial: Option<Trial>) -> String {
     let Ok(job) = Job::decode(&quarantined.payload) else { return quarantined.payload.clone() };
-    let message_id = quarantined.item.text("message_id").unwrap_or_default().to_owned();
+    let message_id = quarantined.message_id().unwrap_or_default().to_owned();
     let origin = Some(Origin { sent_at_ms: quarantined.first_seen.0, message_id, trips, trial });
     Job { origin, ..job }.encode().unwrap_or_else(|_| quarantined.payload.clone())
 }

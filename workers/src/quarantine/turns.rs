@@ -85,7 +85,7 @@ impl WaitingJob {
     async fn quarantine(&self, ports: &Ports) -> Result<(), ArchiveError> {
         let job = &self.job;
         let delivery = Delivery {
-            message_id: MessageId(job.item.text("message_id").unwrap_or("unknown").to_owned()),
+            message_id: MessageId(job.message_id().unwrap_or("unknown").to_owned()),
             group: GroupId::from(job.group.clone()),
             body: job.payload.clone(),
             receive_count: u32::try_from(job.attempts).unwrap_or(u32::MAX),

@@ -7,8 +7,9 @@
 //!
 //! A handler crashes its process while it computes, never while it waits. So while it waits, or has come a
 //! good way, its marker says so ([`BatchAttempts::rest`]); a process that ends then was ended from outside,
-//! which also shows that the attempts before were no crashes of this job: its markers begin anew. A job whose
-//! process is ended again and again from outside is therefore never poison, and one that ends its process
+//! which also shows that the attempts before were no crashes of this job: its markers begin anew. The same holds
+//! if the job was received in between and never begun: what ended that process was not this job. A job whose
+//! process is ended again and again from outside is therefore hardly ever poison, and one that ends its process
 //! itself is, after however long a wait.
 //!
 //! A lease may end early, and then the last marker belongs to a handler that is still running. So enough
@@ -31,6 +32,9 @@ use crate::quarantine::aside::team_of_group;
 
 /// The register that contains a job's [`AttemptState`].
 const STATE: &str = "attempts";
+
+/// The attribute that contains the number of the receive in which the last attempt began.
+const RECEIVE: &str = "receive";
 
 /// Maximum number of remembered removals: some megabytes. A further marker counts as a crash.
 const MAX_PENDING_REMOVALS: usize = 10_000;
@@ -58,6 +62,7 @@ pub(super) struct BatchAttempts<'a> {
 pub(super) struct AttemptMarker {
     key: ItemKey,
     number: u32,
+    receive: u32,
 }
 
 /// The state of a job that ran alone and whose markers are still there.
@@ -74,10 +79,11 @@ enum AttemptState {
 }
 
 impl AttemptState {
-    /// The state once the job is received again.
-    fn next(before: Option<Self>, max_crashes: u32) -> Self {
+    /// The state once the job is begun again. `follows` is whether it was begun in the receive before too.
+    fn next(before: Option<Self>, follows: bool, max_crashes: u32) -> Self {
         match before {
             None | Some(Self::Resting(_)) => Self::Tried(1),
+            Some(Self::Tried(_)) if !follows => Self::Tried(1),
             Some(Self::Tried(attempts)) if attempts >= max_crashes => Self::Crashed(attempts),
             Some(Self::Crashed(attempts)) if attempts >= max_crashes => Self::Poison(attempts),
             Some(Self::Tried(attempts) | Self::Crashed(attempts)) => Self::Tried(attempts + 1),
@@ -105,9 +111,10 @@ impl AttemptState {
         }
     }
 
-    fn item(self, key: &ItemKey) -> Item {
-        let attributes = [(STATE.to_owned(), self.label().into())].into_iter().collect();
-        Item { key: key.clone(), attributes }
+    fn item(self, marker: &AttemptMarker) -> Item {
+        let attributes =
+            [(STATE.to_owned(), self.label().into()), (RECEIVE.to_owned(), marker.receive.into())];
+        Item { key: marker.key.clone(), attributes: attributes.into_iter().collect() }
     }
 }
 
@@ -163,7 +170,7 @@ impl Attempts {
         for state in
             [AttemptState::Tried(number), AttemptState::Resting(number), AttemptState::Crashed(number)]
         {
-            if self.archive.delete_unchanged(&state.item(&marker.key)).await? {
+            if self.archive.delete_unchanged(&state.item(marker)).await? {
                 break;
             }
         }
@@ -171,11 +178,17 @@ impl Attempts {
     }
 
     /// Advances and returns the state of a job that was received again, and is about to run alone.
-    async fn advance(&self, key: &ItemKey) -> Result<AttemptState, ArchiveError> {
+    async fn advance(&self, key: &ItemKey, receive: u32) -> Result<AttemptState, ArchiveError> {
         let stored = self.archive.get(key).await?;
         let before = stored.as_ref().and_then(|item| AttemptState::from_label(item.text(STATE)?));
-        let after = AttemptState::next(before, self.max_crashes);
-        if before != Some(after) && !self.write(key, before, after).await? {
+        // A row of an earlier version does not say.
+        let last = stored.as_ref().and_then(|item| item.attributes.get(RECEIVE)?.as_u64());
+        let follows = last.is_none_or(|last| u64::from(receive) <= last + 1);
+        let after = AttemptState::next(before, follows, self.max_crashes);
+        // Only an attempt has a receive: the handler of the last one may still remove its marker.
+        let receive = matches!(after, AttemptState::Tried(_)).then_some(receive);
+        let is_stored = before == Some(after) && receive.is_none_or(|receive| last == Some(receive.into()));
+        if !is_stored && !self.write(key, receive, before, after).await? {
             // Another process runs it: this lease is lost, and the heartbeat will detect it.
             return Err(ArchiveError::Unavailable("the job is being tried elsewhere".into()));
         }
@@ -186,6 +199,7 @@ impl Attempts {
     async fn write(
         &self,
         key: &ItemKey,
+        receive: Option<u32>,
         before: Option<AttemptState>,
         after: AttemptState,
     ) -> Result<bool, ArchiveError> {
@@ -194,7 +208,8 @@ impl Attempts {
             expected: before.map(AttemptState::label),
             version: after.label(),
         };
-        let update = Update { guard, ..Update::new(key.clone()) };
+        let set = receive.map(|receive| (RECEIVE.to_owned(), receive.into())).into_iter().collect();
+        let update = Update { guard, set, ..Update::new(key.clone()) };
         Ok(self.archive.write(&update).await? == WriteOutcome::Applied)
     }
 
@@ -220,9 +235,10 @@ impl BatchAttempts<'_> {
         // Markers whose removal is pending are not crashes.
         self.attempts.flush_pending_removals().await.map_err(JobOutcome::retry)?;
         let key = self.attempts.key(delivery).await.map_err(JobOutcome::retry)?;
-        match self.attempts.advance(&key).await.map_err(JobOutcome::retry)? {
+        let receive = delivery.receive_count;
+        match self.attempts.advance(&key, receive).await.map_err(JobOutcome::retry)? {
             AttemptState::Tried(number) | AttemptState::Resting(number) => {
-                self.open().insert(delivery.message_id.clone(), AttemptMarker { key, number });
+                self.open().insert(delivery.message_id.clone(), AttemptMarker { key, number, receive });
                 Ok(())
             }
             // A handler that still has the job detects within the visibility timeout that its lease has
@@ -255,8 +271,8 @@ impl BatchAttempts<'_> {
         before: fn(u32) -> AttemptState,
         after: fn(u32) -> AttemptState,
     ) {
-        let Some(AttemptMarker { key, number }) = self.open().get(message).cloned() else { return };
-        if let Err(error) = self.attempts.write(&key, Some(before(number)), after(number)).await {
+        let Some(AttemptMarker { key, number, .. }) = self.open().get(message).cloned() else { return };
+        if let Err(error) = self.attempts.write(&key, None, Some(before(number)), after(number)).await {
             tracing::debug!(worker = self.attempts.worker, %error, "failed to record whether a handler waits");
         }
     }
@@ -274,11 +290,11 @@ impl BatchAttempts<'_> {
     /// handler has stopped.
     pub(super) async fn crash(&self, message: &MessageId) {
         let marker = self.open().remove(message);
-        let Some(AttemptMarker { key, number }) = marker else { return };
+        let Some(AttemptMarker { key, number, .. }) = marker else { return };
         let after = AttemptState::Crashed(number);
         let mut written = Ok(false);
         for before in [AttemptState::Tried(number), AttemptState::Resting(number)] {
-            written = self.attempts.write(&key, Some(before), after).await;
+            written = self.attempts.write(&key, None, Some(before), after).await;
             if !matches!(written, Ok(false)) {
                 break;
             }
@@ -311,14 +327,21 @@ mod tests {
         let process_crashes =
             [None, Some(Tried(1)), Some(Tried(2)), Some(Tried(3)), Some(Crashed(3)), Some(Poison(3))];
         for pair in process_crashes.windows(2) {
-            assert_eq!(Some(AttemptState::next(pair[0], 3)), pair[1], "{pair:?}");
+            assert_eq!(Some(AttemptState::next(pair[0], true, 3)), pair[1], "{pair:?}");
+        }
+        // It was received in between and not begun, and the process ended all the same.
+        for number in 1..=3 {
+            assert_eq!(AttemptState::next(Some(Tried(number)), false, 3), Tried(1));
+            assert_eq!(AttemptState::next(Some(Resting(number)), false, 3), Tried(1));
         }
         // A process that survived the panic has recorded it: the job is retried immediately.
-        assert_eq!(AttemptState::next(Some(Crashed(2)), 3), Tried(3));
-        assert_eq!(AttemptState::next(Some(Poison(3)), 3), Poison(3));
+        for follows in [true, false] {
+            assert_eq!(AttemptState::next(Some(Crashed(2)), follows, 3), Tried(3));
+            assert_eq!(AttemptState::next(Some(Poison(3)), follows, 3), Poison(3));
+        }
         // The process ended while the handler waited: it was ended from outside, as perhaps before.
         for number in 1..=3 {
-            assert_eq!(AttemptState::next(Some(Resting(number)), 3), Tried(1));
+            assert_eq!(AttemptState::next(Some(Resting(number)), true, 3), Tried(1));
         }
     }
 

@@ -36,10 +36,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::Archive;
 use ports::clock::SharedClock;
-use ports::queue::waiting::WaitCause;
 use ports::queue::{Delivery, Queue, QueueName};
 use ports::workers::WorkerSpec;
 
+pub use crate::failure::{JobOutcome, JobRetry};
 pub use batch::{Batch, BatchJob, ReceivedJob};
 pub use consumer::run;
 pub use dead_letters::return_dead_letters;
@@ -57,36 +57,6 @@ pub struct Ports {
     /// The archive for results, attempts and quarantine.
     pub archive: Arc<dyn Archive>,
     pub clock: SharedClock,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobOutcome {
-    /// Its effects are durable.
-    Done,
-    /// Something outside the job failed. Its group waits; it is retried until it succeeds.
-    Retry(JobRetry),
-    /// It waits for something outside itself, for this reason: it is set aside and tried again by itself, and
-    /// its group continues.
-    Wait(WaitCause, String),
-    /// It can never succeed: it is quarantined with this reason, and its group continues.
-    Quarantine(String),
-}
-
-/// The reason and the delay of a retry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobRetry {
-    /// For the log.
-    pub reason: String,
-    /// The delay that another service requested (for example `Retry-After`); otherwise the runtime chooses
-    /// the backoff.
-    pub after: Option<Duration>,
-}
-
-impl JobOutcome {
-    /// A retry after the runtime's own backoff.
-    pub fn retry(reason: impl ToString) -> Self {
-        Self::Retry(JobRetry { reason: reason.to_string(), after: None })
-    }
 }
 
 /// A consumer of one queue.

@@ -46,20 +46,8 @@ pub(super) fn read(delivery: &Delivery) -> Option<Option<Wake>> {
     if !delivery.group.as_str().ends_with("#wake") {
         return None;
     }
-    match Job::decode(&delivery.body).ok()?.payload {
-        Payload::Wake(raw) => Some(serde_json::from_str(raw.get()).ok()),
-        Payload::Event(_)
-        | Payload::File(_)
-        | Payload::Image(_)
-        | Payload::Refused(_)
-        | Payload::Run(_)
-        | Payload::Backfill(_)
-        | Payload::Fill(_)
-        | Payload::Night(_)
-        | Payload::Stats(_)
-        | Payload::Question(_)
-        | Payload::Reply(_) => None,
-    }
+    let Payload::Wake(raw) = Job::decode(&delivery.body).ok()?.payload else { return None };
+    Some(serde_json::from_str(raw.get()).ok())
 }
 
 /// Makes the turn of a wake.
@@ -112,7 +100,8 @@ async fn make_turn(
         return Ok(NextTurn::Never);
     }
     if delivery.receive_count >= MAX_RECEIVES {
-        let is_replaced = renew(ports, queue, &state).await?;
+        // Only the latest is replaced: if each were, their number would double again and again.
+        let is_replaced = !is_latest || renew(ports, queue, &state).await?;
         return Ok(if is_replaced { NextTurn::Never } else { NextTurn::After(Duration::ZERO) });
     }
     let now = ports.clock.now();

@@ -57,22 +57,18 @@ pub(super) fn message(
 ) -> Value {
     let Value::Object(mut message) = message else { return message };
     // The old shape has `file`; both importers read `files`, and Zulip reads `file` of this subtype.
-    let is_old = message.get("subtype") == Some(&"file_share".into());
-    if is_old || message.get("subtype") == Some(&"tombstone".into()) {
+    if matches!(subtype(&message), Some("file_share" | "tombstone")) {
         message.remove("subtype");
     }
     message.remove("hidden");
-    if importer == Importer::Mattermost {
-        let is_known =
-            |subtype: &Value| subtype.as_str().is_some_and(|subtype| MATTERMOST_SUBTYPES.contains(&subtype));
-        if message.get("subtype").is_some_and(|subtype| !is_known(subtype)) {
-            message.remove("subtype");
-        }
+    let is_known = subtype(&message).is_some_and(|subtype| MATTERMOST_SUBTYPES.contains(&subtype));
+    if importer == Importer::Mattermost && !is_known {
+        message.remove("subtype");
     }
     give_author(&mut message);
     if let Some(parent) = parent {
         message.insert("parent_user_id".into(), parent.into());
-        if message.get("subtype") == Some(&"thread_broadcast".into()) {
+        if subtype(&message) == Some("thread_broadcast") {
             let root_ts = message.get("thread_ts").cloned().unwrap_or_default();
             message.insert("root".into(), json!({ "user": parent, "ts": root_ts, "thread_ts": root_ts }));
         }
@@ -81,11 +77,15 @@ pub(super) fn message(
     Value::Object(message)
 }
 
+fn subtype(message: &Map<String, Value>) -> Option<&str> {
+    message.get("subtype").and_then(Value::as_str)
+}
+
 /// Gives a message without an author one: an app, if it names one, otherwise Slackbot.
 fn give_author(message: &mut Map<String, Value>) {
     let has = |name: &str| message.get(name).and_then(Value::as_str).is_some_and(|id| !id.is_empty());
     let (has_user, has_bot) = (has("user"), has("bot_id"));
-    let is_bot_message = message.get("subtype") == Some(&"bot_message".into());
+    let is_bot_message = subtype(message) == Some("bot_message");
     match (has_user, has_bot) {
         (false, true) => drop(message.insert("subtype".into(), "bot_message".into())),
         (false, false) => drop(message.insert("user".into(), SLACKBOT.into())),

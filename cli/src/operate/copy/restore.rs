@@ -8,13 +8,16 @@ use embedded::backup::manifest::SCHEMA;
 use embedded::backup::{CopiedRows, FilledDatabase, StagingFolder};
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
+use ports::archive::ItemKey;
 use process::config::backend::BackendArgs;
+use process::config::bucket::store_of;
 use process::config::copy::CopyTarget;
 use rules::file::row::ExpectedBytes;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
 use super::super::named_files::named_bytes;
+use super::super::restore::bucket_line;
 use crate::plain;
 
 /// Blocks that are fetched at the same time: a fetch is mostly waiting.
@@ -40,7 +43,12 @@ pub(crate) async fn restore(
     let staging = StagingFolder::begin(data)?;
     let own = staging.create_database()?;
     fill(&*store, &base, &own).await.with_context(context)?;
-    let files = restore_files(&*store, &own, &staging).await.with_context(context)?;
+    let place = CopiedRows::open(&own)?.get(&ItemKey::archive_files())?;
+    let place = place.as_ref().and_then(store_of);
+    let files = match place {
+        Some(_) => RestoredFiles::default(),
+        None => restore_files(&*store, &own, &staging).await.with_context(context)?,
+    };
     staging.publish()?;
     let shown = at.timestamp().map_or_else(|| at.to_string(), |time| time.to_string());
     writeln!(
@@ -50,6 +58,9 @@ pub(crate) async fn restore(
         plain::counted(base.counts.messages, "message", "messages"),
         plain::counted(files.restored, "file", "files"),
     )?;
+    if let Some(place) = place {
+        writeln!(out, "{}", bucket_line(place))?;
+    }
     if !files.left_out.is_empty() {
         writeln!(
             out,

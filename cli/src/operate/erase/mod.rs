@@ -26,6 +26,7 @@ use workers::eraser::{
     ErasedAhead, Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, read_facts,
 };
 
+use super::copy::state as copy_state;
 use super::hold;
 use crate::plain;
 use crate::progress::ProgressLine;
@@ -117,7 +118,7 @@ pub(crate) async fn run(
         wait_for_writers(backend).await;
     }
     let mut done = run_eraser(backend, &eraser, &request, &present, mode).await?;
-    done.of_all += unnamed::erase(backend, args, &request, mode).await?;
+    done.of_all += unnamed::erase(backend, &request, mode).await?;
     if args.yes {
         remove_claims(backend, &request.facts).await?;
         record(&*archive, &request, &done, &until).await?;
@@ -128,6 +129,9 @@ pub(crate) async fn run(
     let report = EraseReport { request: &request, args, sum: done.sum(), jobs: done.jobs, until: &until };
     if request.problem.is_none() || !request.facts.is_empty() {
         report.print(out)?;
+        if args.yes && !args.json {
+            print_copy_advice(backend, clock, out).await?;
+        }
     }
     request.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!(problem)))
 }
@@ -312,6 +316,18 @@ async fn record(
         archive.write(&record.update()).await?;
     }
     Ok(())
+}
+
+/// Says that copies still have what was erased.
+async fn print_copy_advice(backend: &Backend, clock: &dyn Clock, out: &mut dyn Write) -> anyhow::Result<()> {
+    let copy = copy_state::read(&*backend.archive(), clock.now()).await?;
+    let Some(to) = copy.and_then(|copy| copy.to) else { return Ok(()) };
+    let to = plain::line(&to);
+    Ok(writeln!(
+        out,
+        "Its copies still have it, and a restored one would bring it back: annalist copy --to {to} makes one without \
+         it; with --copy-keep 0d, no other stays."
+    )?)
 }
 
 /// Rewrites the database file without free pages, and deletes the search index.

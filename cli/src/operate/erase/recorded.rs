@@ -2,7 +2,7 @@
 //! erasure restores the erased content; this list says what to erase again. It contains ids and times, but no
 //! content.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -52,11 +52,8 @@ impl RecordedErasures {
             lines += &serde_json::to_string(&erasure)?;
             lines.push('\n');
         }
-        let mut options = OpenOptions::new();
-        options.append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&self.0).with_context(failed)?;
+        let mut options = disk::private_file_options();
+        let mut file = options.append(true).create(true).open(&self.0).with_context(failed)?;
         file.write_all(lines.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)
     }
 

@@ -61,7 +61,9 @@ impl EraseReport<'_> {
             return Ok(writeln!(out, "Erased for good: {}. {}", self.counts(), self.stays())?);
         }
         writeln!(out, "{}, before {}: {}.", self.subject(), rfc3339(until), self.counts())?;
-        writeln!(out, "{}", self.cost())?;
+        if let Some(cost) = self.cost() {
+            writeln!(out, "{cost}")?;
+        }
         writeln!(out, "{}", self.stays())?;
         Ok(writeln!(out, "Nothing was changed: --yes erases it for good.")?)
     }
@@ -115,17 +117,18 @@ impl EraseReport<'_> {
         counts.join(", ")
     }
 
-    fn cost(&self) -> String {
+    /// What it costs on AWS, which bills each row that is read.
+    fn cost(&self) -> Option<String> {
         let EraserCounts { rows_read, read_units, write_units, .. } = self.sum;
-        let rows_were = plain::counted(rows_read, "row was", "rows were");
         if self.args.backend.backend == BackendKind::Embedded {
-            return format!("{rows_were} read to find it, and will be again.");
+            return None;
         }
-        format!(
+        let rows_were = plain::counted(rows_read, "row was", "rows were");
+        Some(format!(
             "{rows_were} read to find it, which cost about ${:.4}; to erase it costs about ${:.4}.",
             dollars(read_units, READ_UNIT),
             dollars(read_units, READ_UNIT) + dollars(write_units, WRITE_UNIT),
-        )
+        ))
     }
 
     /// Describes the copies that no command removes, and until when they exist.

@@ -1,23 +1,17 @@
-//! Bytes in the data folder that no row names. An erasure removes them, because no row says to whom they
+//! Bytes among the files of a data folder that no row names. An erasure removes them, because no row says to whom they
 //! belong: after a restore, for example, the folder may contain a file whose row is older than the file.
 
-use embedded::backup::Inventory;
 use ports::files::FileKey;
 use process::config::backend::Backend;
 use workers::eraser::{EraserCounts, EraserMode, unnamed};
 use workers::runtime::keys_of;
 
-use super::EraseArgs;
 use super::request::EraseRequest;
-
-/// Keys that are looked up at once.
-const AT_ONCE: usize = 1_000;
 
 /// Counts the files of these workspaces that no row names, or removes them. A file of a job on a queue stays:
 /// its worker stores the bytes first, and the row that names them afterwards.
 pub(super) async fn erase(
     backend: &Backend,
-    args: &EraseArgs,
     request: &EraseRequest,
     mode: EraserMode,
 ) -> anyhow::Result<EraserCounts> {
@@ -26,15 +20,12 @@ pub(super) async fn erase(
     let (archive, files) = (backend.archive(), backend.files());
     let teams = request.teams();
     let is_due = |key: &FileKey| key.parts().is_some_and(|parts| teams.contains(&parts.team()));
-    let mut inventory = Inventory::new(&args.backend.data.data);
-    let mut found = Vec::new();
+    let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let listed: Vec<_> = inventory.by_ref().take(AT_ONCE).collect::<Result<_, _>>()?;
-        if listed.is_empty() {
-            break;
-        }
-        let keys = listed.iter().filter_map(|file| FileKey::parse(&file.key)).filter(is_due);
-        found.extend(unnamed(&*archive, keys).await?);
+        let page = files.list(after.as_ref()).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.key.clone());
+        found.extend(unnamed(&*archive, page.into_iter().map(|file| file.key).filter(is_due)).await?);
     }
     if found.is_empty() {
         return Ok(counts);

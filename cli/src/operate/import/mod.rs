@@ -28,7 +28,7 @@ use crate::plain;
 use crate::progress::ProgressLine;
 use crate::read::team;
 use folder::FolderExport;
-use zipped::{ZipExport, file_name};
+use zipped::ZipExport;
 
 /// `annalist import`.
 #[derive(Debug, Clone, clap::Args)]
@@ -72,7 +72,7 @@ impl<'p> PrintedProblem<'p> {
 
 /// Imports an export and prints what could not be imported.
 pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Write) -> anyhow::Result<()> {
-    let name = plain::line(&file_name(&args.export));
+    let name = plain::line(&args.export.display().to_string());
     let (source, found) = match open_export(&args.export) {
         Ok(opened) => opened,
         Err(problem) => {

@@ -65,8 +65,3 @@ impl BackupError {
         Self::Database(error.to_string())
     }
 }
-
-/// Syncs a folder's entries. Systems other than Unix neither support this nor need it.
-pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { std::fs::File::open(folder)?.sync_all() } else { Ok(()) }
-}

@@ -5,12 +5,15 @@
 //! and is empty, the staging folder is created inside it, because it may be a volume, which cannot be
 //! renamed; then the database is renamed last.
 
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::{BackupError, sync_folder};
-use crate::connection::{create_private_file, create_private_folder};
+use disk::{
+    create_private_file, create_private_folder, missing_is_none, private_folder_builder, sync_folder,
+};
+
+use super::BackupError;
 use crate::{DATABASE_FILE, FILES_FOLDER};
 use ports::files::FileKey;
 
@@ -204,17 +207,10 @@ fn lock_staging_folder(work: &Path, data: &Path) -> Result<File, BackupError> {
             Err(TryLockError::Error(error)) => return Err(BackupError::at(work)(error)),
         }
     }
-    match std::fs::remove_dir_all(work) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(BackupError::at(work)(error)),
-    }
+    missing_is_none(std::fs::remove_dir_all(work)).map_err(BackupError::at(work))?;
     let create = || {
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         // Fails if another restore has just started.
-        builder.create(work)?;
+        private_folder_builder().create(work)?;
         let lock = create_private_file(&work.join(LOCK))?;
         lock.lock()?;
         Ok(lock)

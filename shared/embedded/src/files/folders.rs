@@ -2,13 +2,13 @@
 //!
 //! A sync takes milliseconds even if there is nothing to write, so synced folders are remembered.
 
-use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use crate::backup::sync_folder;
-use crate::connection::create_folder_within;
+use disk::{create_folder_within, missing_is_none, sync_folder};
+use ports::recent::Recent;
+use tokio::time::Instant;
 
 /// Maximum number of remembered folders. Beyond it all are forgotten and synced again.
 const MAX_REMEMBERED: usize = 4096;
@@ -16,25 +16,25 @@ const MAX_REMEMBERED: usize = 4096;
 /// The folders below the data folder.
 pub(super) struct Folders {
     data: PathBuf,
-    durable: Mutex<HashSet<PathBuf>>,
+    durable: Recent<PathBuf>,
 }
 
 impl Folders {
     pub(super) fn new(data: PathBuf) -> Self {
-        Self { data, durable: Mutex::default() }
+        Self { data, durable: Recent::new(Duration::MAX, MAX_REMEMBERED) }
     }
 
     /// Creates a folder below the data folder, with its parents, unless they exist.
     pub(super) fn create(&self, folder: &Path) -> io::Result<()> {
         let Some(parent) = folder.parent().filter(|_| folder != self.data) else { return Ok(()) };
-        if self.remembers(folder) && folder.is_dir() {
+        if self.durable.has(&folder.to_owned()) && folder.is_dir() {
             return Ok(());
         }
         self.create(parent)?;
         create_folder_within(folder)?;
         // Even if it exists: the process that created it may not have synced it yet.
         sync_folder(parent)?;
-        self.remember(folder);
+        self.durable.keep(folder.to_owned(), Instant::now(), ());
         Ok(())
     }
 
@@ -55,28 +55,12 @@ impl Folders {
     /// Removes a file durably. Returns whether it existed.
     pub(super) fn unlink(&self, name: &Path) -> io::Result<bool> {
         let folder = name.parent().unwrap_or(&self.data);
-        let existed = match std::fs::remove_file(name) {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
-            Err(error) => return Err(error),
-        };
+        let existed = missing_is_none(std::fs::remove_file(name))?.is_some();
         // Even if it is gone: the process that removed it may not have synced its folder.
         if folder.is_dir() {
             sync_folder(folder)?;
         }
         Ok(existed)
-    }
-
-    fn remembers(&self, folder: &Path) -> bool {
-        self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(folder)
-    }
-
-    fn remember(&self, folder: &Path) {
-        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        if durable.len() >= MAX_REMEMBERED {
-            durable.clear();
-        }
-        durable.insert(folder.to_owned());
     }
 }
 

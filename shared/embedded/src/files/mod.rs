@@ -5,18 +5,18 @@
 //! access runs on blocking threads.
 
 mod folders;
+pub(super) mod moving;
 mod temporary;
 pub(super) mod uri;
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use disk::{DiskReader, run_blocking};
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, LIST_PAGE, ListedFile, Published};
 
@@ -27,9 +27,6 @@ use temporary::{TemporaryFile, TemporaryFiles};
 /// Chunks are buffered to this size before they are written: network chunks are a hundred times smaller, and
 /// each switch to another thread costs as much as writing one.
 const WRITE_BYTES: usize = 512 * 1024;
-
-/// Size of the chunks of a read.
-const READ_BYTES: usize = 256 * 1024;
 
 /// The files in an open data folder.
 pub(super) struct EmbeddedFiles {
@@ -73,16 +70,7 @@ impl Files for EmbeddedFiles {
     }
 
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
-        let path = self.path(key);
-        let opened = run_blocking(move || match File::open(&path) {
-            Ok(file) => file.metadata().map(|metadata| Some((file, metadata.len()))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        });
-        let reader = |(file, size_bytes)| {
-            Box::new(EmbeddedReader { file: Some(file), size_bytes }) as Box<dyn FileReader>
-        };
-        Ok(opened.await?.map(reader))
+        DiskReader::open(self.path(key)).await
     }
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
@@ -111,16 +99,6 @@ impl Files for EmbeddedFiles {
     async fn ready(&self) -> Result<(), FilesError> {
         let temporary = Arc::clone(&self.temporary);
         run_blocking(move || temporary.create().map(drop)).await
-    }
-}
-
-/// Runs blocking work on another thread. It runs to the end even if the caller is cancelled.
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, FilesError> {
-    match spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| FilesError::Unavailable(error.to_string())),
-        Err(stopped) => Err(FilesError::Unavailable(stopped.to_string())),
     }
 }
 
@@ -183,33 +161,6 @@ impl Drop for EmbeddedWriter {
 fn publish(file: &TemporaryFile, folders: &Folders, path: &Path) -> io::Result<Published> {
     file.sync()?;
     Ok(if folders.link(file.path(), path)? { Published::New } else { Published::AlreadyThere })
-}
-
-/// A published file.
-struct EmbeddedReader {
-    /// `None` while another thread reads from it, and after a failure.
-    file: Option<File>,
-    size_bytes: u64,
-}
-
-#[async_trait]
-impl FileReader for EmbeddedReader {
-    fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
-        let gone = || FilesError::Unavailable("a read of this file has failed before".into());
-        let mut file = self.file.take().ok_or_else(gone)?;
-        let (file, chunk) = run_blocking(move || {
-            let mut chunk = Vec::with_capacity(READ_BYTES);
-            (&mut file).take(READ_BYTES as u64).read_to_end(&mut chunk)?;
-            Ok((file, chunk))
-        })
-        .await?;
-        self.file = Some(file);
-        Ok((!chunk.is_empty()).then(|| chunk.into()))
-    }
 }
 
 #[cfg(test)]

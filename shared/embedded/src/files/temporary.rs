@@ -5,11 +5,11 @@
 //! files that a running one is writing.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::connection::{create_folder_within, create_private_file};
+use disk::{create_folder_within, create_private_file, missing_is_none};
 
 /// The folder of this process's files until they are published.
 pub(super) struct TemporaryFiles {
@@ -33,23 +33,15 @@ impl TemporaryFiles {
 
     /// Removes the folders of processes that have ended.
     pub(super) fn remove_leftovers(&self, is_alive: impl Fn(i64) -> bool) -> io::Result<()> {
-        let entries = match std::fs::read_dir(&self.all) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let Some(entries) = missing_is_none(std::fs::read_dir(&self.all))? else { return Ok(()) };
         for entry in entries {
             let entry = entry?;
             let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
             if process.is_none_or(&is_alive) {
                 continue;
             }
-            match std::fs::remove_dir_all(entry.path()) {
-                Ok(()) => {}
-                // Another process has removed it meanwhile.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+            // Another process may have removed it meanwhile.
+            missing_is_none(std::fs::remove_dir_all(entry.path()))?;
         }
         Ok(())
     }

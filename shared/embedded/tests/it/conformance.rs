@@ -136,6 +136,17 @@ async fn embedded_files_conform_when_two_handles_take_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_files_of_a_folder_and_a_bucket_conform() {
+    files::suite(files::Creation::Atomic, || {
+        let (folder, _, of_folder) = opened::<1>();
+        let (bucket, _, of_bucket) = opened::<1>();
+        let files = folder[0].files_in(bucket[0].files());
+        FilesFixture { files, keep: Box::new((folder, bucket, of_folder, of_bucket)) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_claims_conform() {
     claims::suite(|| {
         let ([database], clock, folder) = opened();

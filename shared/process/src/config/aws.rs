@@ -1,7 +1,7 @@
 //! Names of AWS resources. The AWS SDK reads AWS's own variables (`AWS_REGION`, `AWS_PROFILE`,
 //! `AWS_ENDPOINT_URL`, …), with their usual meaning.
 
-use super::ConfigError;
+use super::{ConfigError, SettingsArgs};
 use aws_resources::names::Names;
 
 /// Names of resources.
@@ -22,6 +22,17 @@ pub struct AwsArgs {
     /// The table of claims, if not slack-processed-events
     #[arg(long, help_heading = HEADING, env = "ANNALIST_CLAIMS_TABLE", value_name = "TABLE", hide_short_help = true)]
     pub claims_table: Option<String>,
+}
+
+/// The settings of a command that is about AWS alone. It reads the settings file that is named, and no other.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct AwsOnlyArgs {
+    /// The settings file
+    #[command(flatten)]
+    pub settings: SettingsArgs,
+    /// Names of resources
+    #[command(flatten)]
+    pub aws: AwsArgs,
 }
 
 const HEADING: &str = super::backend::AWS_HEADING;

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 #[cfg(feature = "aws")]
 use super::aws::AwsArgs;
+use super::bucket::{BUCKET_PLACE, BucketPlace, FilesPlaceError};
+#[cfg(feature = "embedded")]
+use super::bucket::{check_place, store_place, stored_place};
 use super::{ConfigError, DataArgs, SettingsArgs};
 #[cfg(feature = "aws")]
 use aws::{Aws, ConnectError};
@@ -38,6 +41,9 @@ pub struct BackendArgs {
     /// Settings of the embedded backend
     #[command(flatten)]
     pub data: DataArgs,
+    /// The bucket that has the bytes of files, if they are not in the data folder
+    #[arg(long = "files", env = "ANNALIST_FILES", value_name = BUCKET_PLACE, hide_short_help = true)]
+    pub files_in: Option<BucketPlace>,
     /// The settings file
     #[command(flatten)]
     pub settings: SettingsArgs,
@@ -67,6 +73,7 @@ impl BackendArgs {
         Self {
             backend: BackendKind::Embedded,
             data: DataArgs { data: data.to_owned() },
+            files_in: None,
             settings: SettingsArgs::default(),
             #[cfg(feature = "aws")]
             aws: AwsArgs::default(),
@@ -79,17 +86,18 @@ impl BackendArgs {
     /// # Errors
     /// [`BackendError`] if a setting is missing, or the folder cannot be found.
     pub fn files_uri(&self) -> Result<String, BackendError> {
-        match self.backend {
+        match (self.backend, &self.files_in) {
+            (BackendKind::Embedded, Some(place)) => Ok(place.to_string()),
             #[cfg(feature = "embedded")]
-            BackendKind::Embedded => {
+            (BackendKind::Embedded, None) => {
                 let data = &self.data.data;
                 let folder = |source| OpenError::Folder { path: data.clone(), source };
                 Ok(embedded::files_uri(data).map_err(folder)?)
             }
             #[cfg(feature = "aws")]
-            BackendKind::Aws => Ok(format!("s3://{}", self.aws.names()?.bucket())),
+            (BackendKind::Aws, _) => Ok(format!("s3://{}", self.aws.names()?.bucket())),
             #[cfg(not(all(feature = "embedded", feature = "aws")))]
-            kind => Err(ConfigError::NotBuilt(kind).into()),
+            (kind, _) => Err(ConfigError::NotBuilt(kind).into()),
         }
     }
 
@@ -134,6 +142,9 @@ pub enum BackendError {
     #[cfg(feature = "embedded")]
     #[error(transparent)]
     Embedded(#[from] OpenError),
+    /// The files cannot be used.
+    #[error(transparent)]
+    Files(#[from] FilesPlaceError),
     /// AWS cannot be used.
     #[cfg(feature = "aws")]
     #[error(transparent)]
@@ -155,7 +166,19 @@ impl Backend {
     pub async fn open(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "embedded")]
-            BackendKind::Embedded => Ok(Self::of_folder(Database::open(&args.data.data, clock)?)),
+            BackendKind::Embedded => {
+                let place = args.files_in.as_ref();
+                if let Some(place) = place {
+                    place.probe().await?;
+                }
+                let database = Database::open(&args.data.data, clock)?;
+                let archive = database.archive();
+                match (stored_place(&*archive).await.map_err(FilesPlaceError::from)?, place) {
+                    (None, Some(place)) => store_place(&*archive, place).await?,
+                    (store, place) => check_place(store.as_deref(), place)?,
+                }
+                Self::of_folder(database, place).await
+            }
             _ => Self::connect(args, clock).await,
         }
     }
@@ -167,23 +190,34 @@ impl Backend {
     pub async fn open_existing(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "embedded")]
-            BackendKind::Embedded => Ok(Self::of_folder(Database::open_existing(&args.data.data, clock)?)),
+            BackendKind::Embedded => {
+                let place = args.files_in.as_ref();
+                let database = Database::open_existing(&args.data.data, clock)?;
+                // A database that cannot be read says so by itself.
+                let store = stored_place(&*database.archive()).await.unwrap_or_default();
+                check_place(store.as_deref(), place)?;
+                Self::of_folder(database, place).await
+            }
             _ => Self::connect(args, clock).await,
         }
     }
 
     #[cfg(feature = "embedded")]
-    fn of_folder(database: Database) -> Self {
-        Self {
+    async fn of_folder(database: Database, place: Option<&BucketPlace>) -> Result<Self, BackendError> {
+        let files = match place {
+            Some(place) => database.files_in(place.files().await?),
+            None => database.files(),
+        };
+        Ok(Self {
             kind: BackendKind::Embedded,
             queue: database.queue(),
             archive: database.archive(),
             changes: database.changes(),
-            files: database.files(),
+            files,
             existence: database.existence(),
             claims: database.claims(),
             database: Some(database),
-        }
+        })
     }
 
     /// Connects to AWS, which uses `clock` only for claims, erasures and change marks. Sends no request yet.
@@ -191,6 +225,8 @@ impl Backend {
     #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "AWS takes it"))]
     async fn connect(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
+            #[cfg(feature = "aws")]
+            BackendKind::Aws if args.files_in.is_some() => Err(ConfigError::FilesOnAws.into()),
             #[cfg(feature = "aws")]
             kind @ BackendKind::Aws => {
                 let aws = Aws::connect(args.aws.names()?).await?;

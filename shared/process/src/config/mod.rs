@@ -4,6 +4,7 @@ mod arguments;
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
+pub mod bucket;
 pub mod copy;
 mod instance;
 pub mod lambda;
@@ -220,6 +221,11 @@ pub enum ConfigError {
         "this build has no {0} backend: build it with `--features {0}`, or set ANNALIST_BACKEND to the one it has"
     )]
     NotBuilt(backend::BackendKind),
+    /// A bucket is named twice.
+    #[error(
+        "ANNALIST_FILES (--files) is for a data folder: on AWS, files are in ANNALIST_BUCKET; leave it out"
+    )]
+    FilesOnAws,
     /// The command needs a data folder, but AWS was chosen.
     #[error("`annalist {command}` works on a data folder (--data), not on AWS: there, {instead}")]
     EmbeddedOnly {

@@ -1,7 +1,8 @@
 //! The settings of a public site.
 
-use std::fmt;
 use std::path::PathBuf;
+
+use super::bucket::{BUCKET_PLACE, BucketPlace};
 
 /// The names of people on a public site.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -50,40 +51,8 @@ pub struct PublicSiteArgs {
     #[arg(long, env = "ANNALIST_PAGEFIND", value_name = "PATH")]
     pub pagefind: Option<PathBuf>,
     /// Copy what changed to a bucket of S3, or of a store that speaks its protocol
-    #[arg(long, env = "ANNALIST_PUBLISH_UPLOAD", value_name = "s3://BUCKET[/PREFIX]", value_parser = UploadTarget::parse)]
-    pub upload: Option<UploadTarget>,
-}
-
-/// The bucket to which a site is uploaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UploadTarget {
-    /// The name of the bucket.
-    pub bucket: String,
-    /// What the key of each object begins with: empty, or ending in `/`.
-    pub prefix: String,
-}
-
-impl UploadTarget {
-    /// Reads `s3://BUCKET[/PREFIX]`.
-    ///
-    /// # Errors
-    /// A text that shows the expected form.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        if !cfg!(feature = "s3") {
-            return Err(
-                "this build has no S3: build it with `--features s3`, or copy the folder with another program",
-            );
-        }
-        let place = text.strip_prefix("s3://").and_then(super::copy::bucket);
-        let (bucket, prefix) = place.ok_or("use s3://BUCKET[/PREFIX]")?;
-        Ok(Self { bucket, prefix })
-    }
-}
-
-impl fmt::Display for UploadTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "s3://{}", format!("{}/{}", self.bucket, self.prefix).trim_end_matches('/'))
-    }
+    #[arg(long, env = "ANNALIST_PUBLISH_UPLOAD", value_name = BUCKET_PLACE)]
+    pub upload: Option<BucketPlace>,
 }
 
 /// The address of a site, with a slash at its end.

@@ -23,7 +23,7 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-pub(super) const NAMES: [&str; 77] = [
+pub(super) const NAMES: [&str; 78] = [
     "ANNALIST_ACCESS_LOG",
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
@@ -36,6 +36,7 @@ pub(super) const NAMES: [&str; 77] = [
     DATA,
     "ANNALIST_EXISTENCE_CHECK",
     "ANNALIST_EXISTENCE_TABLE",
+    "ANNALIST_FILES",
     "ANNALIST_FILES_PER_MINUTE",
     "ANNALIST_INDEX",
     "ANNALIST_LISTEN",

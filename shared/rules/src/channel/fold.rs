@@ -394,6 +394,16 @@ fn filled(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
+/// Whether the snapshot in a row says that every member of the workspace can read the channel.
+pub fn is_public(row: &Item) -> bool {
+    row.text("visibility") == Some(visibility(false))
+}
+
+/// Whether the snapshot in a row says that people of other workspaces can write in the channel.
+pub fn is_shared(row: &Item) -> bool {
+    row.has_flag("ext_shared")
+}
+
 #[cfg(test)]
 #[path = "fold_tests.rs"]
 mod tests;

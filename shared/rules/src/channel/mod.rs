@@ -17,6 +17,7 @@ use serde_json::Value;
 use slack::ids::FileId;
 
 pub use event::{ChannelEvent, created, is_channel_changed};
+pub use fold::{is_public, is_shared};
 
 /// The maximum number of canvases of a channel: Slack shows a few tabs.
 const MAX_CANVASES: usize = 20;

@@ -181,7 +181,7 @@ impl ChannelDay {
 
     /// The update that gives the day's row for all channels a new version.
     pub fn renew(&self, day_row: Option<&Item>, due: &Item, figures: &DayFigures) -> Update {
-        let version = day_row.and_then(|row| row.text(VERSION));
+        let version = day_row.and_then(day_version);
         let mut hash = Sha256::new();
         let request = count_text(request_number(due));
         for part in [version.unwrap_or_default(), self.channel.as_str(), &request] {
@@ -241,6 +241,16 @@ pub fn requested_at(due: &Item) -> TimestampMs {
 /// The figures of a roll-up; `None` if the caller must count the messages instead.
 pub fn figures(rollup: &Item) -> Option<DayFigures> {
     DayFigures::read(rollup.text(FIGURES)?)
+}
+
+/// Whether the figures of a roll-up may name a user: they are not parsed.
+pub fn may_name_user(rollup: &Item, user: &UserId) -> bool {
+    rollup.text(FIGURES).is_some_and(|figures| figures.contains(&format!("\"{user}\"")))
+}
+
+/// The version of the row of a day: that of the newest count in it.
+pub fn day_version(day_row: &Item) -> Option<&str> {
+    day_row.text(VERSION)
 }
 
 /// The update that removes the figures from a roll-up, after one of its messages was erased.

@@ -191,9 +191,7 @@ pub fn matching_key(item: &Item, team: &TeamId, object: &FileObject) -> Option<F
 
 /// The files that a message has, or had before an edit removed them.
 pub fn files_of_message(message: &Item) -> BTreeSet<FileId> {
-    let listed =
-        message.attributes.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let listed = listed.iter().filter_map(|file| file["id"].as_str());
+    let listed = message::files(message).iter().filter_map(|file| file["id"].as_str());
     let registers = message.attributes.keys().filter_map(|name| name.strip_prefix(STATE));
     listed.chain(registers).filter_map(|file| FileId::parse(file).ok()).collect()
 }

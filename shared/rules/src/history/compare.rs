@@ -8,7 +8,7 @@ use slack::ids::Ts;
 
 use super::HistoryMessage;
 use crate::interval::Interval;
-use crate::message::stored_version;
+use crate::message::{self, stored_version};
 use crate::reaction;
 
 /// Subtypes of messages that a person or an app wrote. Only these can be found to be missing in Slack: Slack
@@ -116,7 +116,7 @@ pub fn archived_reply_root(row: &Item) -> Option<Ts> {
 }
 
 fn root(row: &Item, ts: &Ts) -> Option<Ts> {
-    let root = Ts::parse(row.text("thread_ts")?).ok()?;
+    let root = message::root(row)?;
     (root != *ts).then_some(root)
 }
 

@@ -97,6 +97,26 @@ pub fn author(item: &Item) -> Option<&str> {
     item.text("user")
 }
 
+/// The channel in a message's row.
+pub fn channel(item: &Item) -> Option<&str> {
+    item.text("channel_id")
+}
+
+/// The root of the thread in a message's row; that of a root is its own timestamp.
+pub fn root(item: &Item) -> Option<Ts> {
+    Ts::parse(item.text("thread_ts")?).ok()
+}
+
+/// The files in a message's row, as Slack describes them.
+pub fn files(item: &Item) -> &[Value] {
+    item.attributes.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What Slack sent about a message, in its row.
+pub fn raw_event(item: &Item) -> Option<&str> {
+    item.text("raw_event")
+}
+
 pub(super) fn attributes(
     object: &MessageObject<'_>,
     files: Option<Value>,

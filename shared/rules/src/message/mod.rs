@@ -25,7 +25,7 @@ use slack::event::MessageObject;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 pub(super) use content::CONTENT;
-pub use content::{CONTENT_VERSION, Content, author, stored_version};
+pub use content::{CONTENT_VERSION, Content, author, channel, files, raw_event, root, stored_version};
 pub use files::is_forwarded;
 pub use revision::{KeptVersions, Replaced, VersionPlan, Versions, as_revision, plan, versions};
 

@@ -130,6 +130,11 @@ impl AnswerRow {
         self.attributes.get(&tried_at(number)).and_then(Value::as_i64)
     }
 
+    /// How often the answer was tried again.
+    pub fn retry_count(&self) -> i64 {
+        self.attributes.get("retry_count").and_then(Value::as_i64).unwrap_or_default()
+    }
+
     /// When this generation began, in seconds since the Unix epoch; `None` if an operator requested it and it
     /// has not begun yet.
     pub fn begun_at_s(&self) -> Option<i64> {
@@ -314,10 +319,15 @@ pub fn responded_update(answer: &AnswerRow, now_s: i64) -> Update {
     Update { set_if_absent, ..Update::new(ItemKey::responded(team, channel, ts)) }
 }
 
+/// The question that a row of the responder belongs to.
+pub fn question_of(item: &Item) -> Option<(ChannelId, Ts)> {
+    let (channel, ts) = (item.text("channel_id")?, item.text("question_ts")?);
+    Some((ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?))
+}
+
 /// Whether a row of the responder belongs to this question.
 pub fn belongs_to(item: &Item, channel: &ChannelId, question_ts: &Ts) -> bool {
-    item.text("channel_id") == Some(channel.as_str())
-        && item.text("question_ts") == Some(question_ts.as_str())
+    question_of(item).is_some_and(|(of, ts)| of == *channel && ts == *question_ts)
 }
 
 /// Whether a question or an answer was finished before this second and can be deleted.

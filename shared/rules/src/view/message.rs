@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{list, view};
 use slack::envelope;
-use slack::ids::Ts;
+use slack::ids::{FileId, Ts};
 
 view! {
     /// A message or a revision, as [`crate::project::message`] returns it.
@@ -142,6 +142,11 @@ impl MessageView {
     pub fn raw(&self) -> Option<Value> {
         envelope::parse_value(self.raw_event()?).ok()
     }
+}
+
+/// The id of a message's file.
+pub fn file_id(file: &Value) -> Option<FileId> {
+    FileId::parse(file["id"].as_str()?).ok()
 }
 
 #[cfg(test)]

@@ -18,13 +18,16 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use crate::Bucket;
 use ports::files::key::ROOT;
-use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile, Published};
 
 use writer::S3Writer;
 
 /// Size of an uploaded part, which is buffered in memory. S3 allows 10,000 parts, so files may have up to 80
 /// GiB; its smallest part is 5 MiB. <https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>
 const PART_BYTES: usize = 8 * 1024 * 1024;
+
+/// The name of an empty object, which is no file.
+const PROBE: &str = ".annalist";
 
 /// The files port on S3.
 pub(super) struct S3Files(Arc<Bucket>);
@@ -102,6 +105,20 @@ impl Bucket {
         response.map(drop).map_err(|error| self.unavailable(&error))
     }
 
+    /// Checks that the bucket can be reached and written, and that it never replaces an object.
+    ///
+    /// # Errors
+    /// [`FilesError::Unavailable`]
+    pub async fn probe(self: &Arc<Self>) -> Result<(), FilesError> {
+        self.ready().await?;
+        for _ in 0..2 {
+            if self.create(PROBE).publish().await? == Published::AlreadyThere {
+                return Ok(());
+            }
+        }
+        Err(writer::not_conditional(self))
+    }
+
     pub(crate) fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> FilesError
     where
         E: ProvideErrorMetadata + Error + 'static,
@@ -115,6 +132,6 @@ fn code<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Option<&s
     error.as_service_error()?.code()
 }
 
-fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
+pub(crate) fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
     error.raw_response().map(|response| response.status().as_u16())
 }

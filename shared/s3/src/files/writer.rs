@@ -232,7 +232,7 @@ fn refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> WriteR
     }
 }
 
-fn not_conditional(store: &Bucket) -> FilesError {
+pub(super) fn not_conditional(store: &Bucket) -> FilesError {
     FilesError::Unavailable(format!(
         "the store of bucket {} does not support conditional writes (If-None-Match), without which a file could be \
          replaced: set AWS_ENDPOINT_URL to one that does",

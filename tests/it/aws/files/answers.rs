@@ -258,3 +258,55 @@ async fn a_truncated_read_is_an_error() {
     assert!(reader.next().await.is_err());
     server.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_store_that_replaces_objects_is_not_used() {
+    for (second, expected) in
+        [(200, Err("conditional writes")), (412, Ok(())), (501, Err("conditional writes"))]
+    {
+        let server = MockServer::start().await;
+        let written = AtomicUsize::new(0);
+        let respond = move |request: &Request| match request.method.as_str() {
+            "PUT" if written.fetch_add(1, SeqCst) > 0 => ResponseTemplate::new(second),
+            _ => ok(),
+        };
+        Mock::given(any()).respond_with(respond).mount(&server).await;
+        let sdk = Stack::shared().sdk(&server.uri()).await;
+        let subject = CallSubject {
+            service: "S3",
+            resource: "bucket b".to_owned(),
+            setting: "its name",
+            to_create: "create it",
+            region: "us-east-1".to_owned(),
+        };
+        let probed = std::sync::Arc::new(Bucket::new(&sdk, "b", "", subject)).probe().await;
+        match expected {
+            Ok(()) => assert_eq!(probed, Ok(())),
+            Err(text) => assert!(probed.unwrap_err().to_string().contains(text)),
+        }
+        assert_eq!(count(&server, "PUT", "").await, 2, "{second}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_versions_deletes_the_object_itself() {
+    let server = MockServer::start().await;
+    let name = key("a");
+    let listed = format!(
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>{name}</Key><Size>1</Size></Contents>\
+         <Contents><Key>{name}.1</Key><Size>1</Size></Contents></ListBucketResult>"
+    );
+    let respond =
+        move |request: &Request| match (request.method.as_str(), request.url.query().unwrap_or_default()) {
+            ("GET", query) if query.contains("versions") => refused(501, "NotImplemented"),
+            ("GET", _) => ok().set_body_string(listed.clone()),
+            _ => ok().set_body_string("<DeleteResult></DeleteResult>"),
+        };
+    Mock::given(any()).respond_with(respond).mount(&server).await;
+    let aws = Stack::shared().aws_at(&server.uri(), fresh_names()).await;
+    assert_eq!(aws.files().delete(&name).await, Ok(true));
+    let requests = server.received_requests().await.unwrap();
+    let deleted = requests.iter().find(|request| request.method.as_str() == "POST").unwrap();
+    let body = String::from_utf8_lossy(&deleted.body);
+    assert!(body.contains(&format!("<Key>{name}</Key>")) && !body.contains(".1<"), "{body}");
+}

@@ -10,7 +10,7 @@ pub struct ExpectedMessage {
     /// The text of the newest version.
     pub text: String,
     pub deleted: bool,
-    /// The texts before each edit.
+    /// The texts before each edit that changed them.
     pub replaced: Vec<String>,
     /// The thread it belongs to.
     pub thread_ts: Option<String>,
@@ -34,7 +34,10 @@ impl Model {
             }
             Effect::Edited { ts, text } => {
                 let message = channel.entry(ts.clone()).or_default();
-                message.replaced.push(std::mem::replace(&mut message.text, text.clone()));
+                // Readers show no change where a person saved the same text again.
+                if message.text != *text {
+                    message.replaced.push(std::mem::replace(&mut message.text, text.clone()));
+                }
             }
             Effect::Deleted { ts } => channel.entry(ts.clone()).or_default().deleted = true,
         }

@@ -37,23 +37,25 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 /// does not.
 const FAILURES: usize = 3;
 
-/// Maximum number of breakers. A further question is asked again after some seconds.
-const MAX_BREAKERS: usize = 1_000;
+/// Maximum number of scopes, some 1 MB. The one that failed least recently is forgotten.
+const MAX_SCOPES: usize = 1_000;
 
-/// Maximum number of remembered entities of a workspace. The one that failed least recently is forgotten.
-const MAX_ENTITIES: usize = 100;
-
-/// The scope of a circuit breaker: a workspace, or one method of a workspace.
+/// What Slack fails on: a workspace or one of its methods, which have a circuit breaker, or one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Breaker {
+struct Scope {
     team: TeamId,
     method: Option<Method>,
+    entity: Option<Entity>,
 }
 
-impl Breaker {
+impl Scope {
     /// The breakers of an entity's workspace and of its method.
-    fn for_entity(entity: &Entity) -> [Self; 2] {
-        [None, Some(entity.method())].map(|method| Self { team: entity.team().clone(), method })
+    fn breakers(entity: &Entity) -> [Self; 2] {
+        [None, Some(entity.method())].map(|method| Self { team: entity.team().clone(), method, entity: None })
+    }
+
+    fn alone(entity: &Entity) -> Self {
+        Self { team: entity.team().clone(), method: Some(entity.method()), entity: Some(entity.clone()) }
     }
 }
 
@@ -135,28 +137,25 @@ pub(in crate::admission) enum Gate {
 }
 
 /// A breaker that changed, its state after or before the change, and whether it is open now.
-type BreakerChange = (Breaker, Failing, bool);
+type BreakerChange = (Scope, Failing, bool);
 
 /// The breakers and the failing entities.
 #[derive(Default)]
-struct FailingTable {
-    breakers: HashMap<Breaker, Failing>,
-    entities: HashMap<TeamId, HashMap<Entity, Failing>>,
-}
+struct FailingTable(HashMap<Scope, Failing>);
 
 impl FailingTable {
     /// Records the answer to a question.
     fn note(&mut self, entity: &Entity, answer: &Fact, now: TimestampMs) -> Vec<BreakerChange> {
-        let [of_team, of_method] = Breaker::for_entity(entity);
+        let [of_team, of_method] = Scope::breakers(entity);
         match answer {
-            Fact::Found { .. } | Fact::Missing(_) => {
-                self.forget(entity);
-                self.close(of_team).into_iter().chain(self.close(of_method)).collect()
-            }
+            Fact::Found { .. } | Fact::Missing(_) => [Scope::alone(entity), of_team, of_method]
+                .into_iter()
+                .filter_map(|scope| self.close(scope))
+                .collect(),
             // A pause is an answer, but neither a failure nor the end of one.
             Fact::Later { after: pause, .. } => {
                 for breaker in [of_team, of_method] {
-                    if let Some(failing) = self.breakers.get_mut(&breaker) {
+                    if let Some(failing) = self.0.get_mut(&breaker) {
                         failing.until = now.plus(failing.remaining(now).max(*pause));
                         failing.last = now;
                         failing.probing_since = None;
@@ -174,37 +173,50 @@ impl FailingTable {
                 self.fail((of_team, *cause), entity, 1, why, now).into_iter().collect()
             }
             Fact::Failed { why, .. } => {
-                self.fail_alone(entity, why, now);
+                let alone = self.failing(&Scope::alone(entity), WaitCause::Slack);
+                alone.wait_longer(now, why, FIRST_WAIT_ALONE);
                 self.fail((of_method, WaitCause::Slack), entity, FAILURES, why, now).into_iter().collect()
             }
         }
     }
 
-    fn close(&mut self, breaker: Breaker) -> Option<BreakerChange> {
-        let failing = self.breakers.remove(&breaker)?;
-        failing.since.is_some().then_some((breaker, failing, false))
+    /// Forgets failures; returns the breaker if they had opened one.
+    fn close(&mut self, scope: Scope) -> Option<BreakerChange> {
+        let failing = self.0.remove(&scope)?;
+        failing.since.is_some().then_some((scope, failing, false))
+    }
+
+    fn failing(&mut self, scope: &Scope, cause: WaitCause) -> &mut Failing {
+        if self.0.len() >= MAX_SCOPES
+            && !self.0.contains_key(scope)
+            && let Some(oldest) =
+                self.0.iter().min_by_key(|(_, failing)| failing.last).map(|(scope, _)| scope.clone())
+        {
+            self.0.remove(&oldest);
+        }
+        self.0.entry(scope.clone()).or_insert_with(|| Failing::new(cause))
     }
 
     /// Records a failed question behind a breaker; consecutive failures about `threshold` different entities
     /// open it.
     fn fail(
         &mut self,
-        (breaker, cause): (Breaker, WaitCause),
+        (breaker, cause): (Scope, WaitCause),
         about: &Entity,
         threshold: usize,
         reason: &str,
         now: TimestampMs,
     ) -> Option<BreakerChange> {
-        if self.breakers.len() >= MAX_BREAKERS && !self.breakers.contains_key(&breaker) {
-            return None;
-        }
-        let failing = self.breakers.entry(breaker.clone()).or_insert_with(|| Failing::new(cause));
+        let failing = self.failing(&breaker, cause);
         if failing.about.len() < threshold {
             failing.about.insert(about.clone());
         }
+        if failing.since.is_none() && failing.about.len() < threshold {
+            failing.last = now;
+            return None;
+        }
         // Questions that were in flight when it opened do not extend the wait.
-        let is_open = failing.since.is_some();
-        if if is_open { failing.probing_since.is_none() } else { failing.about.len() < threshold } {
+        if failing.since.is_some() && failing.probing_since.is_none() {
             return None;
         }
         failing.cause = cause;
@@ -213,42 +225,11 @@ impl FailingTable {
         Some((breaker, failing.clone(), true))
     }
 
-    /// Records a failure of Slack on an entity.
-    fn fail_alone(&mut self, entity: &Entity, reason: &str, now: TimestampMs) {
-        if self.entities.len() >= MAX_BREAKERS && !self.entities.contains_key(entity.team()) {
-            return;
-        }
-        let of_team = self.entities.entry(entity.team().clone()).or_default();
-        if of_team.len() >= MAX_ENTITIES
-            && !of_team.contains_key(entity)
-            && let Some(oldest) =
-                of_team.iter().min_by_key(|(_, failing)| failing.last).map(|(entity, _)| entity.clone())
-        {
-            of_team.remove(&oldest);
-        }
-        let failing = of_team.entry(entity.clone()).or_insert_with(|| Failing::new(WaitCause::Slack));
-        failing.wait_longer(now, reason, FIRST_WAIT_ALONE);
-    }
-
-    fn forget(&mut self, entity: &Entity) {
-        if let Some(of_team) = self.entities.get_mut(entity.team()) {
-            of_team.remove(entity);
-            if of_team.is_empty() {
-                self.entities.remove(entity.team());
-            }
-        }
-    }
-
-    fn entity(&self, entity: &Entity) -> Option<&Failing> {
-        self.entities.get(entity.team())?.get(entity)
-    }
-
     fn open_breakers(&mut self, entity: &Entity) -> Vec<&mut Failing> {
-        let breakers = Breaker::for_entity(entity);
-        let open = |(breaker, failing): &(&Breaker, &mut Failing)| {
-            breakers.contains(breaker) && failing.since.is_some()
-        };
-        self.breakers.iter_mut().filter(open).map(|(_, failing)| failing).collect()
+        let breakers = Scope::breakers(entity);
+        let open =
+            |(scope, failing): &(&Scope, &mut Failing)| failing.since.is_some() && breakers.contains(scope);
+        self.0.iter_mut().filter(open).map(|(_, failing)| failing).collect()
     }
 }
 
@@ -278,7 +259,7 @@ impl Failures {
                 gate = Gate::Probe(failing.blocked());
             }
         }
-        match table.entity(entity) {
+        match table.0.get(&Scope::alone(entity)) {
             Some(failing) if !failing.remaining(now).is_zero() && !failing.is_tried_by(demand) => {
                 Gate::Closed(failed(failing, now))
             }
@@ -295,17 +276,17 @@ impl Failures {
 
     /// The current result of failures about this entity.
     pub(in crate::admission) fn entity_failure(&self, entity: &Entity) -> Option<Fact> {
-        Some(failed(self.table().entity(entity)?, self.clock.now()))
+        Some(failed(self.table().0.get(&Scope::alone(entity))?, self.clock.now()))
     }
 
     /// Records the answer to a question.
     pub(in crate::admission) fn note(&self, entity: &Entity, answer: &Fact) {
         let mut table = self.table();
         let changes = table.note(entity, answer, self.clock.now());
-        let open = table.breakers.values().filter(|failing| failing.since.is_some()).count();
+        let open = table.0.values().filter(|failing| failing.since.is_some()).count();
         drop(table);
         gauge!(EXISTENCE_BREAKERS).set(f64::from(u32::try_from(open).unwrap_or(u32::MAX)));
-        for (Breaker { team, method }, failing, is_open) in changes {
+        for (Scope { team, method, .. }, failing, is_open) in changes {
             let (method, reason) = (method.map(Method::name), &failing.reason);
             if !is_open {
                 let seconds = failing.since.map(|since| self.clock.now().since(since).as_secs());
@@ -335,13 +316,13 @@ mod tests {
     /// A breaker that opens after failures about this number of entities.
     struct Tested {
         table: FailingTable,
-        breaker: Breaker,
+        breaker: Scope,
         threshold: usize,
     }
 
     impl Tested {
         fn new(threshold: usize) -> Self {
-            let breaker = Breaker { team: TeamId::parse("T1").unwrap(), method: None };
+            let breaker = Scope { team: TeamId::parse("T1").unwrap(), method: None, entity: None };
             Self { table: FailingTable::default(), breaker, threshold }
         }
 
@@ -359,8 +340,7 @@ mod tests {
 
         /// How long a question must wait, and why.
         fn gate(&mut self, now: TimestampMs) -> Option<(Duration, String)> {
-            let failing =
-                self.table.breakers.get_mut(&self.breaker).filter(|failing| failing.since.is_some())?;
+            let failing = self.table.0.get_mut(&self.breaker).filter(|failing| failing.since.is_some())?;
             Some((failing.gate(now)?, failing.reason.clone()))
         }
     }
@@ -406,7 +386,7 @@ mod tests {
         now = now.plus(LONGEST_WAIT);
         assert_eq!(breaker.gate(now), None);
         assert!(breaker.succeeded().is_some_and(|failing| failing.since == Some(at(0))));
-        assert!(breaker.gate(now).is_none() && breaker.table.breakers.is_empty());
+        assert!(breaker.gate(now).is_none() && breaker.table.0.is_empty());
     }
 
     #[test]
@@ -445,19 +425,29 @@ mod tests {
     }
 
     #[test]
-    fn the_waits_of_an_entity_grow_and_a_workspace_has_a_limit_of_entities() {
+    fn the_waits_of_an_entity_grow_and_the_oldest_failure_is_forgotten_at_the_limit() {
         let mut table = FailingTable::default();
         let team = TeamId::parse("T1").unwrap();
         let user = |number: i64| Entity::User(team.clone(), UserId::parse(&format!("U{number}")).unwrap());
+        let failed = Fact::Failed { after: Duration::ZERO, why: "down".into() };
         for wait_s in [1, 2, 4, 8, 16, 32, 60, 60] {
-            table.fail_alone(&user(0), "down", at(0));
-            assert_eq!(table.entity(&user(0)).unwrap().wait, Duration::from_secs(wait_s));
+            table.note(&user(0), &failed, at(0));
+            assert_eq!(table.0[&Scope::alone(&user(0))].wait, Duration::from_secs(wait_s));
         }
-        for number in 1..=200 {
-            table.fail_alone(&user(number), "down", at(number));
+        for number in 1..=2_000 {
+            table.note(&user(number), &failed, at(number));
         }
-        assert_eq!(table.entities[&team].len(), MAX_ENTITIES);
-        assert!(table.entity(&user(100)).is_none() && table.entity(&user(101)).is_some());
+        assert_eq!(table.0.len(), MAX_SCOPES);
+        let is_known = |number| table.0.contains_key(&Scope::alone(&user(number)));
+        assert!(!is_known(1_000) && is_known(1_002) && is_known(2_000));
+        // A breaker that counts failures is not the oldest.
+        let other = TeamId::parse("T2").unwrap();
+        let user = |number: usize| Entity::User(other.clone(), UserId::parse(&format!("U{number}")).unwrap());
+        for number in 1..=FAILURES {
+            assert!(table.open_breakers(&user(0)).is_empty());
+            table.note(&user(number), &failed, at(3_000));
+        }
+        assert_eq!(table.open_breakers(&user(0)).len(), 1);
     }
 
     #[test]

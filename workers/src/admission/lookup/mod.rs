@@ -16,18 +16,18 @@ use std::collections::HashMap;
 use futures_util::future::join_all;
 use ports::archive::{ArchiveExt, ItemKey};
 use rules::audience::ChannelVisibility;
-use slack::ids::{ChannelId, TeamId};
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::cache::{Demand, Knowledge};
 use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_undetermined};
-use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, UnseenChannels};
+use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, TeamChannel, ask_about};
 
 use crate::admission::marks::note_visibility_if_kept;
 use crate::failure::JobFailure;
 use crate::quarantine::turns::is_tried_aside;
+use crate::runtime::BatchJob;
 
 use ask::{NO_GROUPS, ShownFacts};
 
@@ -175,12 +175,13 @@ impl ExistenceCheck {
     /// reason why a channel's events have to wait longer than for an answer.
     pub(crate) async fn look_up_visibility(
         &self,
-        channels: UnseenChannels,
-    ) -> HashMap<(TeamId, ChannelId), Result<ChannelVisibility, JobFailure>> {
-        let question = |((team, channel), (sent_at, replayed))| {
-            (Entity::Channel(team, channel), Demand { sent_at, replayed, newborn: false, former: false })
-        };
-        let questions = channels.into_iter().map(question).collect();
+        channels: Vec<(TeamChannel, &BatchJob<'_>)>,
+    ) -> HashMap<TeamChannel, Result<ChannelVisibility, JobFailure>> {
+        let mut questions = Questions::new();
+        for ((team, channel), job) in channels {
+            let demand = Demand::plain(job.delivery.sent_at, job.is_replayed());
+            ask_about(&mut questions, Entity::Channel(team, channel), demand);
+        }
         let facts = self.resolve_entities(questions, Instant::now() + BATCH_TIMEOUT).await;
         let sights = facts.into_iter().filter_map(|(entity, fact)| {
             let sight = sight(&entity, fact);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::fixture::{Act, RuntimeFixture, Scripted, done, settings};
 
@@ -32,6 +32,34 @@ async fn a_job_whose_process_is_ended_from_outside_is_never_poison() {
         assert!(fixture.quarantined().await.is_empty(), "{what}");
         assert_eq!(fixture.marks(), 0, "{what}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_was_not_begun_in_some_of_the_processes_that_ended_is_not_poison() {
+    let fixture = RuntimeFixture::new();
+    fixture.send(&["a1", "a2"]).await;
+    // Every second process ends in `a1`, and `a2` is received only.
+    let worker = Scripted::new(move |job, tries| match job {
+        "a1" if tries <= 16 && tries % 2 == 0 => Act::Hang(Duration::from_secs(60)),
+        "a2" if tries <= 8 => Act::Hang(Duration::from_secs(60)),
+        _ => done(),
+    });
+    for _ in 0..16 {
+        let running = fixture.start(&worker, settings());
+        let calls = worker.calls_with("a1").len();
+        let begun = async {
+            while worker.calls_with("a1").len() == calls {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(600), begun).await.expect("the group goes on");
+        sleep(Duration::from_millis(20)).await;
+        running.kill().await;
+    }
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(worker.done().last().map(String::as_str), Some("a2"));
+    assert!(fixture.quarantined().await.is_empty());
+    assert_eq!(fixture.marks(), 0);
 }
 
 #[tokio::test(start_paused = true)]

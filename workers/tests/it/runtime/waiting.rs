@@ -352,6 +352,34 @@ async fn a_wake_that_is_replaced_before_it_arrives_makes_its_turn() {
     running.stop().await;
 }
 
+/// As after several processes that each replaced an overdue wake, the last of which died before it sent its own.
+#[tokio::test(start_paused = true)]
+async fn replaced_wakes_go_away_and_one_is_left() {
+    let fixture = RuntimeFixture::new();
+    let (worker, _, _) = switched(WaitCause::Token);
+    send(&fixture, [("T1#C1", "m1".to_owned())]).await;
+    let running = fixture.start(&worker, settings());
+    sleep(Duration::from_secs(2)).await;
+    for _ in 0..10 {
+        let mut replaced = state(&fixture).await;
+        replaced.renew_wake();
+        drop(fixture.memory.write(&replaced.update().unwrap()).await.unwrap());
+        fixture
+            .memory_queue
+            .send(vec![replaced.wake_job().message(QueueName::Events)])
+            .await
+            .remove(0)
+            .unwrap();
+    }
+    let mut never_sent = state(&fixture).await;
+    never_sent.renew_wake();
+    drop(fixture.memory.write(&never_sent.update().unwrap()).await.unwrap());
+    sleep(Duration::from_secs(1_200)).await;
+    assert!(state(&fixture).await.waits);
+    assert_eq!((aside(&fixture), depth(&fixture).await), (1, 1));
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn invented_workspaces_are_bounded() {
     let fixture = RuntimeFixture::new();

@@ -77,6 +77,10 @@ rows_table! {
         "How the last copy of this archive went: where to, when, and why none was made since.",
         "the command line", KEPT.only_on("in a data folder"),
         "meta#archive" () / "copy" ();
+    ARCHIVE_FILES = archive_files:
+        "The bucket that has the bytes of files (`store`), if they are not in the data folder.",
+        "all parts", KEPT.only_on("in a data folder"),
+        "meta#archive" () / "files" ();
 
     MESSAGE = message in messages: "A message.", "message-writer, historian, import",
         KEPT.erased_with(Message).followed(),

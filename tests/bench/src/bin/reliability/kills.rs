@@ -55,7 +55,7 @@ pub(crate) async fn kill_up(kills: u64, events: u64, seed: u64) -> anyhow::Resul
     let quarantined_count = quarantined(&status(data.path()).await);
     drop(server);
     let row = LedgerRow::new("SIGKILL of `annalist up`, also while it recovers", kills, &sent);
-    compare_folder(row, &data, &sent, quarantined_count).await
+    compare_folder(row, data, &sent, quarantined_count).await
 }
 
 /// Kills ingest and message-writers that run as separate processes on one folder.
@@ -70,7 +70,7 @@ pub(crate) async fn kill_fleet_on_folder(kills: u64, events: u64, seed: u64) -> 
         kills,
         &sent,
     );
-    compare_folder(row, &data, &sent, quarantined_count).await
+    compare_folder(row, data, &sent, quarantined_count).await
 }
 
 /// Kills ingest and message-writers on emulated SQS and DynamoDB.
@@ -132,9 +132,10 @@ fn quarantined(status: &serde_json::Value) -> u64 {
     dead.chain([status["quarantined"].as_u64()]).map(Option::unwrap_or_default).sum()
 }
 
+/// Compares the archive in a folder with the load. The folder stays if anything differs.
 async fn compare_folder(
     row: LedgerRow,
-    data: &TempDir,
+    data: TempDir,
     sent: &AckedLoad,
     quarantined_count: u64,
 ) -> anyhow::Result<LedgerRow> {
@@ -142,6 +143,9 @@ async fn compare_folder(
     let archive = database.archive();
     let row = ledger::compare(row, &*archive, &sent.model, quarantined_count).await;
     database.close().await;
+    if row.as_ref().is_ok_and(|row| !row.is_clean()) {
+        progress(&format!("the archive stays in {}", data.keep().display()));
+    }
     row
 }
 

@@ -10,6 +10,8 @@ use ports::archive::{Archive, Item, Query, key, query_all};
 use rules::message::{self, Replaced};
 use slack::ids::{ChannelId, TeamId, Ts};
 
+use crate::progress;
+
 /// The header of the table.
 pub(crate) const HEADER: &str = "| fault | injected | events acknowledged | requests | lost | doubled | out of order |\n|---|---:|---:|---:|---:|---:|---:|";
 
@@ -32,7 +34,11 @@ impl LedgerRow {
     }
 
     pub(crate) fn is_clean(&self) -> bool {
-        self.lost + self.doubled + self.out_of_order == 0
+        self.counts() == [0; 3]
+    }
+
+    fn counts(&self) -> [u64; 3] {
+        [self.lost, self.doubled, self.out_of_order]
     }
 }
 
@@ -51,6 +57,9 @@ pub(crate) async fn compare(
     model: &Model,
     quarantined: u64,
 ) -> anyhow::Result<LedgerRow> {
+    if quarantined > 0 {
+        progress(&format!("{quarantined} jobs are in quarantine"));
+    }
     row.lost += quarantined;
     let team = TeamId::parse(TEAM)?;
     for (channel, expected) in &model.channels {
@@ -60,14 +69,23 @@ pub(crate) async fn compare(
         row.doubled += found.keys().filter(|ts| !expected.contains_key(**ts)).count() as u64;
         for (ts, expected) in expected {
             match found.get(ts.as_str()) {
-                None => row.lost += 1,
+                None => {
+                    progress(&format!("message {channel} {ts} is missing"));
+                    row.lost += 1;
+                }
                 Some(found) => {
+                    let before = row.counts();
                     compare_message(&mut row, found, expected);
                     let revisions = key::revisions(&team, &channel, &Ts::parse(ts)?);
                     if !expected.replaced.is_empty() || found.text("updated_ts").is_some() {
                         let kept = query_all(archive, Query::partition(revisions)).await?;
                         let kept = message::versions(&kept, Some(found)).replaced;
                         compare_revisions(&mut row, &kept, &expected.replaced);
+                    }
+                    if before != row.counts() {
+                        progress(&format!(
+                            "message {channel} {ts} differs: {found:?} instead of {expected:?}"
+                        ));
                     }
                 }
             }
