@@ -45,6 +45,14 @@ pub static ICON: Asset = Asset {
     content_type: "image/svg+xml",
 };
 
+/// The script of the search page of a public site, which no other site has.
+pub static SITE_SEARCH: Asset = Asset {
+    name: "search",
+    extension: "js",
+    content: include_str!("../assets/site_search.js"),
+    content_type: "text/javascript; charset=utf-8",
+};
+
 pub static ALL: [&Asset; 3] = [&STYLE, &SCRIPT, &ICON];
 
 impl Asset {

@@ -55,6 +55,11 @@ pub trait LinkScheme: Send + Sync {
         None
     }
 
+    /// The value with which the search form asks for messages of this channel only.
+    fn search_scope(&self, location: &ChannelOfTeam) -> Option<String> {
+        Some(location.channel.to_string())
+    }
+
     /// An asset of the pages.
     fn asset(&self, asset: &assets::Asset) -> String;
 }

@@ -21,11 +21,21 @@ pub const CHANNELS: &str = "c";
 /// The folder of the pages' assets.
 pub const ASSETS: &str = "assets";
 
+/// The folder of the search.
+pub const SEARCH: &str = "search";
+
+/// The path of the search's page.
+pub fn search_page() -> String {
+    format!("{SEARCH}/{INDEX}")
+}
+
 /// What all pages of a site link to.
 #[derive(Debug, Default)]
 pub struct PublicSite {
     /// The folders of the channels, by each of their locations.
     pub folders: BTreeMap<ChannelOfTeam, String>,
+    /// Whether the site has a search.
+    pub has_search: bool,
 }
 
 /// Links from a page of a public site.
@@ -67,6 +77,7 @@ impl LinkScheme for PublicLinks<'_> {
     fn site_page(&self, page: SitePage) -> Option<String> {
         match page {
             SitePage::Channels => Some(format!("{}{INDEX}", self.root)),
+            SitePage::Search if self.site.has_search => Some(format!("{}{}", self.root, search_page())),
             SitePage::Search
             | SitePage::People
             | SitePage::Files
@@ -85,6 +96,10 @@ impl LinkScheme for PublicLinks<'_> {
             Some(folder) => format!("{}{}/{INDEX}", self.root, encoded(&channel_folder(folder))),
             None => format!("{}{INDEX}", self.root),
         }
+    }
+
+    fn search_scope(&self, location: &ChannelOfTeam) -> Option<String> {
+        self.site.folders.get(location).cloned()
     }
 
     fn before(&self, _: &ChannelOfTeam, _: &Ts) -> Option<String> {

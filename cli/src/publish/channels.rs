@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::Archive;
+use ports::archive::erasure::OptOutScope;
 use reader::channels::{ChannelList, ChannelOrder};
 use reader::find::{self, FindError};
 use reader::history;
@@ -13,7 +14,7 @@ use rules::view::ChannelView;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::PublishError;
-use super::settings::SiteSettings;
+use super::settings::{self, SiteSettings};
 use crate::export::folders::FolderNames;
 use crate::read::ReadError;
 
@@ -43,6 +44,8 @@ pub(super) struct SiteChannels<'a> {
     pub(super) teams: Vec<TeamId>,
     pub(super) published: Vec<SiteChannel<'a>>,
     pub(super) refused: Vec<RefusedChannel>,
+    /// The people and channels of which nothing is stored any more.
+    pub(super) out: BTreeSet<(TeamId, OptOutScope)>,
 }
 
 /// A channel of the archive.
@@ -79,15 +82,19 @@ pub(super) async fn find<'a>(
     let teams = find::requested_teams(archive, team).await.map_err(ReadError::from)?;
     let mut known = read_all(archive, &teams).await?;
     assign_folders(&mut known);
+    let out = settings::out_of_archive(archive, &teams).await?;
+    let refusal = |location: &ChannelOfTeam, newest: Option<&ChannelView>| {
+        let scope = (location.team.clone(), OptOutScope::Channel(location.channel.clone()));
+        let is_out = out.contains(&scope).then_some(PublishRefusal::OptedOut);
+        publishing::refusal(newest, settings.include_shared).or(is_out)
+    };
     let mut chosen: BTreeSet<ChannelOfTeam> = BTreeSet::new();
     let mut refused = Vec::new();
     match &settings.requested {
         None => chosen.extend(
             known
                 .iter()
-                .filter(|channel| {
-                    publishing::refusal(channel.newest.as_ref(), settings.include_shared).is_none()
-                })
+                .filter(|channel| refusal(&channel.location, channel.newest.as_ref()).is_none())
                 .map(|channel| channel.location.clone()),
         ),
         Some(requested) => {
@@ -96,7 +103,7 @@ pub(super) async fn find<'a>(
                     Ok(joined) => {
                         let location = joined.current_location();
                         let newest = location.newest(archive).await?;
-                        match publishing::refusal(newest.as_ref(), settings.include_shared) {
+                        match refusal(location, newest.as_ref()) {
                             None => chosen.extend(joined.locations().iter().cloned()),
                             Some(reason) => refused.push(RefusedChannel { channel: name.clone(), reason }),
                         }
@@ -139,7 +146,7 @@ pub(super) async fn find<'a>(
         });
     }
     published.sort_by(|one, other| (&one.name, &one.folder).cmp(&(&other.name, &other.folder)));
-    Ok(SiteChannels { teams, published, refused })
+    Ok(SiteChannels { teams, published, refused, out })
 }
 
 /// Reads the channels of the archive, the oldest first.

@@ -49,7 +49,7 @@ impl PublishRun<'_> {
         let known = self.state.meta(SETTINGS)?;
         if known.as_ref() != Some(&fingerprint) {
             self.state.atomically(|db| {
-                set_meta(db, SETTINGS, &fingerprint)?;
+                state::set_meta(db, SETTINGS, &fingerprint)?;
                 state::mark_all(db)
             })?;
         }
@@ -62,7 +62,7 @@ impl PublishRun<'_> {
         let channels = self.known_channels();
         self.state.atomically(|db| {
             state::forget_all(db)?;
-            set_meta(db, SETTINGS, &fingerprint)?;
+            state::set_meta(db, SETTINGS, &fingerprint)?;
             channels.iter().try_for_each(|channel| add_channel(db, channel))
         })
     }
@@ -191,7 +191,7 @@ impl PublishRun<'_> {
             if self.state.meta(CURSOR)?.as_deref() != Some(next.as_str()) {
                 self.state.atomically(|db| {
                     note(db, &notes)?;
-                    set_meta(db, CURSOR, next.as_str())
+                    state::set_meta(db, CURSOR, next.as_str())
                 })?;
             }
             if is_last {
@@ -257,8 +257,4 @@ fn add_channel(db: &Connection, [folder, locations, facts]: &[String; 3]) -> rus
         params![folder, locations, facts],
     )?;
     state::mark(db, folder, "")
-}
-
-fn set_meta(db: &Connection, name: &str, value: &str) -> rusqlite::Result<()> {
-    db.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)", [name, value]).map(drop)
 }

@@ -4,7 +4,8 @@
 //!   what changed since the last run.
 //! * [`run`] renders what is marked: [`month`] the messages, which [`timeline`] reads, and [`site`] the rest;
 //!   [`tags`] are the names that they show.
-//!   [`write`](mod@write) replaces the files.
+//!   [`write`](mod@write) replaces the files, and [`upload`](mod@upload) copies them to a bucket.
+//! * [`search_parts`]: the search, which Pagefind makes of the pages.
 //! * [`check`] looks for what is wrong with a site. [`opt_outs`]: the only part that writes to the archive.
 
 mod channels;
@@ -15,11 +16,13 @@ mod opt_outs;
 #[cfg(test)]
 mod publish_tests;
 mod run;
+mod search_parts;
 mod settings;
 mod site;
 mod state;
 mod tags;
 mod timeline;
+mod upload;
 mod write;
 
 use std::io::{self, Write};
@@ -29,7 +32,7 @@ use std::time::Duration;
 use ports::archive::ArchiveError;
 use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::publish::{PublicSiteArgs, SiteUrl};
+use process::config::publish::{PublicSearch, PublicSiteArgs, SiteUrl};
 use process::config::zone::ZoneArgs;
 use serde_json::json;
 use slack::ids::TeamId;
@@ -40,6 +43,7 @@ use self::opt_outs::SiteOptOutCommand;
 use self::run::{PublishRun, RunOutcome};
 use self::settings::SiteSettings;
 use self::state::SiteState;
+use self::upload::UploadCounts;
 use crate::UsageError;
 use crate::blocking::on_archive;
 use crate::failure;
@@ -135,6 +139,12 @@ pub(crate) enum PublishError {
         /// The failure.
         error: io::Error,
     },
+    /// The site cannot have the search that is asked for.
+    #[error("there is no Pagefind: install it, name it with --pagefind, or publish with --search off")]
+    NoSearchProgram,
+    /// The search was not made.
+    #[error("the site is complete but for its search: Pagefind failed for {0}")]
+    Search(String),
     /// The system has no random numbers.
     #[error("there are no random numbers: {0}")]
     Random(String),
@@ -147,6 +157,9 @@ pub(crate) enum PublishError {
     /// The state failed.
     #[error("the state of the site failed: {0}")]
     State(#[from] rusqlite::Error),
+    /// The bucket failed.
+    #[error("the site is complete, but its upload is not: {0}")]
+    Upload(String),
     /// A file could not be written.
     #[error("cannot write the site: {0}")]
     Io(#[from] io::Error),
@@ -181,7 +194,16 @@ async fn run(backend: &Backend, args: &PublishArgs, out: &mut dyn Write) -> anyh
         let turn = publish(backend, args, folder, url, &shutdown).await;
         match turn {
             Ok(outcome) if outcome.is_interrupted => break,
-            Ok(outcome) => print(args, folder, &outcome, out)?,
+            Ok(outcome) => {
+                print(args, folder, &outcome, out)?;
+                if let Some(failure) = outcome.search.and_then(|search| search.failure) {
+                    let error = PublishError::Search(failure).into();
+                    if !args.follow {
+                        return Err(error);
+                    }
+                    let _reported = failure::report_error(&error);
+                }
+            }
             // The next turn may find the disk or the archive well again.
             Err(error) if args.follow => drop(failure::report_error(&error.into())),
             Err(error) => return Err(error.into()),
@@ -205,7 +227,8 @@ async fn publish(
     url: &SiteUrl,
     shutdown: &watch::Receiver<bool>,
 ) -> Result<RunOutcome, PublishError> {
-    let settings = SiteSettings::read(args, url)?;
+    let search_program = search_parts::find(&args.site).await?;
+    let settings = SiteSettings { search_program, ..SiteSettings::read(args, url)? };
     let archive = backend.archive();
     // A folder that does not exist yet stays missing in a dry run.
     let state =
@@ -218,8 +241,15 @@ async fn publish(
     let outcome = run.finish_site(&*backend.changes(), shutdown).await;
     if args.dry_run {
         run.state.undo()?;
+        return outcome;
     }
-    outcome
+    let mut outcome = outcome?;
+    if let Some(target) = args.site.upload.as_ref().filter(|_| !outcome.is_interrupted) {
+        let uploaded = upload::to_bucket(&mut run.state, folder, target, shutdown).await?;
+        outcome.is_interrupted = uploaded.is_interrupted;
+        outcome.uploaded = Some(uploaded);
+    }
+    Ok(outcome)
 }
 
 /// Prints what is wrong with the site. The command fails if there is something.
@@ -271,6 +301,17 @@ fn turn(text: &str) -> Result<Duration, &'static str> {
     (turn >= SHORTEST_TURN).then_some(turn).ok_or(EXPECTED)
 }
 
+/// What a run did for the search, in a word.
+fn search_outcome(args: &PublishArgs, outcome: &RunOutcome) -> &'static str {
+    match &outcome.search {
+        None if args.site.search == PublicSearch::Off => "off",
+        None => "missing",
+        Some(search) if search.failure.is_some() => "failed",
+        Some(search) if search.has_changed => "built",
+        Some(_) => "unchanged",
+    }
+}
+
 fn print(args: &PublishArgs, folder: &Path, outcome: &RunOutcome, out: &mut dyn Write) -> anyhow::Result<()> {
     let RunOutcome { channels, people_hidden, files, refused, counts, .. } = outcome;
     let (written, deleted) = (counts.written.len() as u64, counts.deleted.len() as u64);
@@ -281,7 +322,10 @@ fn print(args: &PublishArgs, folder: &Path, outcome: &RunOutcome, out: &mut dyn 
             .collect();
         let mut summary = json!({ "channels": channels, "people_hidden": people_hidden, "files": files,
             "written": written, "deleted": deleted, "unchanged": files.saturating_sub(written), "refused": refused,
-            "search": "off", "dry_run": args.dry_run });
+            "search": search_outcome(args, outcome), "dry_run": args.dry_run });
+        if let Some(UploadCounts { uploaded, removed, .. }) = outcome.uploaded {
+            summary["uploaded"] = json!({ "written": uploaded, "deleted": removed });
+        }
         if args.dry_run {
             summary["would_write"] = json!(counts.written);
             summary["would_delete"] = json!(counts.deleted);
@@ -294,8 +338,11 @@ fn print(args: &PublishArgs, folder: &Path, outcome: &RunOutcome, out: &mut dyn 
             out,
             "{} is not published: it is {}.",
             plain::line(&refused.channel),
-            refused.reason.as_str()
+            refused.reason.as_str().replace('_', " ")
         )?;
+    }
+    if search_outcome(args, outcome) == "missing" {
+        writeln!(out, "The site has no search: install Pagefind, or name it with --pagefind.")?;
     }
     if args.dry_run {
         for (verb, paths) in [("write", &counts.written), ("delete", &counts.deleted)] {
@@ -310,5 +357,11 @@ fn print(args: &PublishArgs, folder: &Path, outcome: &RunOutcome, out: &mut dyn 
     let files = plain::counted(*files, "file", "files");
     let (written, deleted) = (plain::grouped(written), plain::grouped(deleted));
     writeln!(out, "{folder} has {channels} in {files}: {written} written, {deleted} deleted.")?;
+    if let (Some(target), Some(UploadCounts { uploaded, removed, .. })) =
+        (&args.site.upload, outcome.uploaded)
+    {
+        let (uploaded, removed) = (plain::grouped(uploaded), plain::grouped(removed));
+        writeln!(out, "{target}: {uploaded} written, {removed} deleted.")?;
+    }
     Ok(())
 }

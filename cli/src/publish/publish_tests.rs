@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use ports::archive::ArchiveExt;
+use ports::archive::erasure::{OptOutFact, OptOutScope};
 use serde_json::{Value, json};
 
 use super::*;
@@ -36,9 +38,29 @@ impl PublishedSite {
     async fn run(&self, fixture: &CliFixture, more: &[&str]) -> anyhow::Result<String> {
         let path = self.path();
         let path = path.to_str().unwrap();
-        let arguments = [&["--out", path, "--url", URL, "--json", "--data", "unused"], more].concat();
+        // An installed Pagefind changes no test.
+        let search: &[&str] = if more.iter().any(|more| ["--search", "--pagefind"].contains(more)) {
+            &[]
+        } else {
+            &["--search", "off"]
+        };
+        let arguments = [&["--out", path, "--url", URL, "--json", "--data", "unused"], search, more].concat();
         let args: PublishArgs = parsed(&arguments).unwrap();
         output(async |out| run(&fixture.backend, &args, out).await).await
+    }
+
+    /// Begins a run that is killed after this number of steps.
+    async fn publish_until(&self, fixture: &CliFixture, more: &[&str], steps: u64) {
+        let mut run = std::pin::pin!(self.run(fixture, more));
+        let mut left = steps;
+        std::future::poll_fn(|context| match (left.checked_sub(1), run.as_mut().poll(context)) {
+            (Some(fewer), std::task::Poll::Pending) => {
+                left = fewer;
+                std::task::Poll::Pending
+            }
+            _ => std::task::Poll::Ready(()),
+        })
+        .await;
     }
 
     /// All files but the state, with their texts.
@@ -428,7 +450,7 @@ async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i
     let channel = ["C1", "C1", "C1", "C2", "C3"][usize::try_from(choices.below(5)).unwrap()];
     let user = ["U1", "U2", "U3"][usize::try_from(choices.below(3)).unwrap()];
     let (one, other) = (at(choices), at(choices));
-    match choices.below(14) {
+    match choices.below(16) {
         0..=2 => {
             write_as(fixture, user, channel, &one, &format!("words {clock} <@{user}> <#C3> :tada:")).await
         }
@@ -454,6 +476,13 @@ async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i
         9 => fixture.profile("T1", user, &format!("name {}", choices.below(3)), &now).await,
         10 => fixture.rename("T1", channel, &now, &format!("name-{}", choices.below(4))).await,
         11 => fixture.erase(channel, &one).await,
+        13 => {
+            let at = slack::ids::Ts::parse(&now).unwrap();
+            let scope = OptOutScope::User(slack::ids::UserId::parse(user).unwrap());
+            let is_out = choices.below(2) == 0;
+            let fact = OptOutFact { team: TeamId::parse("T1").unwrap(), scope, at, is_out, by: None };
+            fixture.archive().write(&fact.update()).await.unwrap();
+        }
         12 => {
             let wish = ["opt-out", "opt-in"][usize::try_from(choices.below(2)).unwrap()];
             fixture.advance();
@@ -498,6 +527,9 @@ async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder()
             let list = lists[usize::try_from(choices.below(8)).unwrap().min(2)];
             let mut more: Vec<&str> = list.iter().flat_map(|channel| ["--channel", channel]).collect();
             more.extend(["--opt-out-emoji", "no_entry"]);
+            if choices.below(2) == 0 {
+                site.publish_until(&fixture, &more, choices.below(60)).await;
+            }
             site.publish(&fixture, &more).await;
             let fresh = PublishedSite::new();
             fresh.publish(&fixture, &more).await;
@@ -517,4 +549,108 @@ async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder()
             assert_links_resolve(&site);
         }
     }
+}
+
+/// A program that is called as Pagefind is. Its fragments are the pages, and its index changes with each run.
+#[cfg(unix)]
+const FAKE_PAGEFIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/publish/fake_pagefind.sh");
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_part_of_the_search_is_made_again_only_if_one_of_its_pages_changed() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    let year = -365 * 86_400;
+    fixture.post("T1", "C1", &ts(0), "new words").await;
+    fixture.post("T1", "C1", &ts(1), "erased words").await;
+    fixture.post("T1", "C1", &ts(year), "old words").await;
+    write_as(&fixture, "U2", "C1", &ts(2), "words of bob").await;
+    let search = ["--channel", "general", "--pagefind", FAKE_PAGEFIND];
+    let planned = site.publish(&fixture, &[&search[..], &["--dry-run"]].concat()).await;
+    assert!(planned["would_write"].as_array().unwrap().contains(&json!("search/2026/")), "{planned}");
+    let summary = site.publish(&fixture, &search).await;
+    assert_eq!((&summary["search"], &summary["files"]), (&json!("built"), &json!(site.files().len())));
+    assert_eq!(site.file("search/parts.json"), r#"["2026","2025"]"#);
+    assert!(site.file("c/general/2026-11.html").contains("action=\"../../search/index.html\""));
+    assert!(site.file("sitemap-site.xml").contains("search/index.html</loc>"));
+    assert!(!site.path().join("search/2026/pagefind-ui.js").exists(), "no page needs it");
+    assert_links_resolve(&site);
+    site.run(&fixture, &[&search[..], &["--check"]].concat()).await.unwrap();
+    let again = site.publish(&fixture, &search).await;
+    assert_eq!((&again["search"], &again["written"]), (&json!("unchanged"), &json!(0)));
+    let run_of = |part: &str| site.file(&format!("search/{part}/index/run.pf_index"));
+    let before = [run_of("2025"), run_of("2026")];
+    fixture.erase("C1", &ts(1)).await;
+    fixture.advance();
+    wish_of(&fixture, &["opt-out", "bob"]).await;
+    site.publish(&fixture, &search).await;
+    assert_eq!(before[0], run_of("2025"));
+    assert_ne!(before[1], run_of("2026"));
+    for absent in ["erased words", "words of bob"] {
+        assert_eq!(site.with(absent), [""; 0], "{absent}");
+    }
+    fixture.delete("T1", "C1", &ts(year), &ts(10)).await;
+    site.publish(&fixture, &search).await;
+    assert!(!site.path().join("search/2025").exists());
+    assert_eq!(site.file("search/parts.json"), r#"["2026"]"#);
+    let without = site.publish(&fixture, &["--channel", "general", "--search", "off"]).await;
+    assert_eq!(without["search"], "off");
+    assert!(!site.path().join("search").exists());
+    assert!(!site.file("c/general/2026-11.html").contains("role=\"search\""));
+    assert!(!site.path().join(".annalist/stage").exists());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_site_is_complete_without_a_search_that_fails_or_is_missing() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    fixture.post("T1", "C1", &ts(0), "words").await;
+    let missing = ["--channel", "general", "--pagefind", "/no/such/program"];
+    let error =
+        site.run(&fixture, &[&missing[..], &["--search", "on"]].concat()).await.unwrap_err().to_string();
+    assert!(error.contains("--search off") && !site.path().exists(), "{error}");
+    assert_eq!(site.publish(&fixture, &missing).await["search"], "missing");
+    let search = ["--channel", "general", "--pagefind", FAKE_PAGEFIND];
+    site.publish(&fixture, &search).await;
+    fixture.post("T1", "C1", &ts(1), "this fails Pagefind").await;
+    for _ in 0..2 {
+        let error = site.run(&fixture, &search).await.unwrap_err().to_string();
+        assert!(error.contains("2026: too many words"), "{error}");
+        assert!(site.file("c/general/2026-11.html").contains("this fails"));
+        assert!(!site.path().join("search/2026").exists());
+        assert_eq!(site.file("search/parts.json"), "[]");
+    }
+    fixture.erase("C1", &ts(1)).await;
+    assert_eq!(site.publish(&fixture, &search).await["search"], "built");
+    assert_eq!(site.file("search/parts.json"), r#"["2026"]"#);
+}
+
+#[tokio::test]
+async fn who_is_out_of_the_archive_is_out_of_the_site_without_another_command() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    write_as(&fixture, "U2", "C1", &ts(0), "words of bob").await;
+    write_as(&fixture, "U1", "C1", &ts(60), "ask <@U2|bob>").await;
+    write_as(&fixture, "U1", "C2", &ts(70), "words in secret-plans").await;
+    let both = ["--channel", "C1", "--channel", "C2"];
+    site.publish(&fixture, &both).await;
+    let before = site.files();
+    let team = TeamId::parse("T1").unwrap();
+    let out = async |scope: OptOutScope, second: i64, is_out: bool| {
+        let at = slack::ids::Ts::parse(&ts(second)).unwrap();
+        let fact = OptOutFact { team: team.clone(), scope, at, is_out, by: None };
+        fixture.archive().write(&fact.update()).await.unwrap();
+    };
+    let user = OptOutScope::User(slack::ids::UserId::parse("U2").unwrap());
+    let channel = OptOutScope::Channel(slack::ids::ChannelId::parse("C2").unwrap());
+    out(user.clone(), 100, true).await;
+    out(channel.clone(), 100, true).await;
+    let summary = site.publish(&fixture, &both).await;
+    assert_eq!(summary["people_hidden"], 1);
+    assert_eq!(summary["refused"], json!([{ "channel": "C2", "reason": "opted_out" }]));
+    for absent in ["bob", "secret-plans"] {
+        assert_eq!(site.with(absent), [""; 0], "{absent}");
+    }
+    out(user, 200, false).await;
+    out(channel, 200, false).await;
+    site.publish(&fixture, &both).await;
+    assert_eq!(site.files(), before);
 }

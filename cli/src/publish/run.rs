@@ -22,8 +22,10 @@ use viewer::public_links::{PublicSite, encoded};
 use super::PublishError;
 use super::channels::{self, RefusedChannel, SiteChannel, SiteChannels};
 use super::check::UnshownNames;
+use super::search_parts::SearchParts;
 use super::settings::{self, SiteSettings};
-use super::state::{SiteState, UnitKind};
+use super::state::{self, SiteState, UnitKind};
+use super::upload::UploadCounts;
 use super::write::{SiteWriter, WriteCounts};
 use crate::read::people_of;
 
@@ -41,6 +43,7 @@ pub(super) struct PublishRun<'a> {
     pub(super) pictures: PictureBook,
     pub(super) state: SiteState,
     pub(super) writer: SiteWriter,
+    search: SearchParts,
     workspaces: Vec<(TeamId, String)>,
 }
 
@@ -51,6 +54,10 @@ pub(super) struct RunOutcome {
     pub(super) files: u64,
     pub(super) refused: Vec<RefusedChannel>,
     pub(super) counts: WriteCounts,
+    /// What it did for the search; `None` if the site has none.
+    pub(super) search: Option<SearchParts>,
+    /// What it changed in the bucket, if there is one.
+    pub(super) uploaded: Option<UploadCounts>,
     /// Whether it was asked to end before it was done.
     pub(super) is_interrupted: bool,
 }
@@ -64,7 +71,8 @@ impl<'a> PublishRun<'a> {
         state: SiteState,
         folder: Option<PathBuf>,
     ) -> Result<Self, PublishError> {
-        let SiteChannels { teams, published, refused } = channels::find(archive, &settings, team).await?;
+        let SiteChannels { teams, published, refused, out } =
+            channels::find(archive, &settings, team).await?;
         let pseudonym_key = match (settings.naming, teams.first()) {
             (PublicNaming::Pseudonym, Some(team)) => {
                 Some(settings::pseudonym_key(archive, team, folder.is_some()).await?)
@@ -72,7 +80,7 @@ impl<'a> PublishRun<'a> {
             (PublicNaming::Pseudonym | PublicNaming::Display, _) => None,
         };
         let public = Arc::new(PublicNames {
-            hidden: settings::hidden_people(archive, &teams).await?,
+            hidden: settings::hidden_people(archive, &teams, &out).await?,
             pseudonym_key,
             channels: channels::names_by_id(&published),
             opt_out_emoji: settings.opt_out_emoji.clone(),
@@ -92,7 +100,7 @@ impl<'a> PublishRun<'a> {
         }
         let title = settings.title.clone();
         let title = title.unwrap_or_else(|| ChannelMenu::new(workspaces.clone()).site_name);
-        let mut site = PublicSite::default();
+        let mut site = PublicSite { has_search: settings.search_program.is_some(), ..PublicSite::default() };
         for channel in &published {
             for location in channel.joined.locations() {
                 site.folders.insert(location.clone(), channel.folder.clone());
@@ -115,6 +123,7 @@ impl<'a> PublishRun<'a> {
             pictures,
             state,
             writer,
+            search: SearchParts::default(),
             workspaces,
         })
     }
@@ -136,6 +145,8 @@ impl<'a> PublishRun<'a> {
             files: u64::from(files),
             refused: std::mem::take(&mut self.refused),
             counts: std::mem::take(&mut self.writer.counts),
+            search: self.site.has_search.then(|| std::mem::take(&mut self.search)),
+            uploaded: None,
             is_interrupted,
         })
     }
@@ -143,7 +154,8 @@ impl<'a> PublishRun<'a> {
     /// Deletes the files of channels and months that are not on the site any more, before anything is written.
     fn delete_unlisted(&mut self) -> Result<(), PublishError> {
         let query = "SELECT path FROM page WHERE NOT EXISTS \
-            (SELECT 1 FROM unit WHERE unit.channel = page.channel AND unit.month = page.month)";
+            (SELECT 1 FROM unit WHERE unit.channel = page.channel AND unit.month = page.month) \
+            AND NOT (channel = '' AND month LIKE 'search/%')";
         let paths = self.state.texts(query, &[])?;
         if paths.is_empty() { Ok(()) } else { self.writer.delete(&mut self.state, &paths) }
     }
@@ -175,7 +187,14 @@ impl<'a> PublishRun<'a> {
         }
         self.writer.flush(&mut self.state)?;
         if let Some(unit) = self.state.dirty(UnitKind::Site)?.first() {
-            self.site_pages(unit).await?;
+            let Some(search) = self.search_parts(shutdown).await? else { return Ok(false) };
+            self.site_pages(unit, &search.names).await?;
+            if search.failure.is_some() {
+                // The next run tries again.
+                self.writer.flush(&mut self.state)?;
+                self.state.atomically(|db| state::mark(db, "", ""))?;
+            }
+            self.search = search;
         }
         Ok(true)
     }

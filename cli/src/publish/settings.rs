@@ -1,16 +1,18 @@
 //! The settings of a site, and what they change on its pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
 use jiff::tz::TimeZone;
+use ports::archive::erasure::{OptOutFact, OptOutScope};
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, Update, key, query_all};
 use process::config::publish::{PublicNaming, SiteUrl};
 use rules::publishing::opt_out;
 use slack::hex::to_hex;
 use slack::ids::TeamId;
 
+use super::search_parts::SearchProgram;
 use super::{PublishArgs, PublishError};
 
 /// Changes if the same rows give other pages: each site is then rendered again.
@@ -33,6 +35,8 @@ pub(super) struct SiteSettings {
     pub(super) is_indexed: bool,
     pub(super) include_shared: bool,
     pub(super) opt_out_emoji: Option<String>,
+    /// The program that makes the search, if the site has one.
+    pub(super) search_program: Option<SearchProgram>,
     /// The requested channels; `None` for all public ones.
     pub(super) requested: Option<Vec<String>>,
 }
@@ -64,31 +68,67 @@ impl SiteSettings {
             is_indexed: !args.no_index,
             include_shared: args.include_shared,
             opt_out_emoji: args.opt_out_emoji.as_ref().map(|name| name.trim_matches(':').to_owned()),
+            search_program: None,
             requested: (!args.all_public).then_some(requested),
         })
     }
 
     /// A text that changes if the pages of all channels change. The channels have their own.
     pub(super) fn fingerprint(&self, title: &str) -> String {
-        let Self { url, zone_name, naming, is_indexed, opt_out_emoji, .. } = self;
+        let Self { url, zone_name, naming, is_indexed, opt_out_emoji, search_program, .. } = self;
+        let search = search_program.as_ref().map(|program| &program.version);
         let Self { title: _, zone: _, include_shared: _, requested: _, .. } = self;
         format!(
-            "{SITE_VERSION} {url:?} {title:?} {zone_name:?} {naming:?} {is_indexed} {opt_out_emoji:?} {}",
-            viewer::assets::ALL.map(viewer::assets::Asset::file_name).join(" ")
+            "{SITE_VERSION} {url:?} {title:?} {zone_name:?} {naming:?} {is_indexed} {opt_out_emoji:?} {search:?} {} {}",
+            viewer::assets::ALL.map(viewer::assets::Asset::file_name).join(" "),
+            viewer::assets::SITE_SEARCH.file_name()
         )
     }
+}
+
+/// Returns the people and channels of which nothing is stored any more.
+pub(super) async fn out_of_archive(
+    archive: &dyn Archive,
+    teams: &[TeamId],
+) -> Result<BTreeSet<(TeamId, OptOutScope)>, PublishError> {
+    let mut out = BTreeSet::new();
+    for team in teams {
+        let query = Query {
+            after: Some(ItemKey::erasure(team, "optout#")),
+            // The next character after `#`.
+            until: Some("optout$".to_owned()),
+            ..Query::partition(key::erasures(team))
+        };
+        let facts = query_all(archive, query).await?;
+        // The facts of a scope are in the order of their times.
+        for fact in facts.iter().filter_map(OptOutFact::read) {
+            let scope = (fact.team, fact.scope);
+            if fact.is_out {
+                out.insert(scope)
+            } else {
+                out.remove(&scope)
+            };
+        }
+    }
+    Ok(out)
 }
 
 /// Returns the people who opted out, and whether their texts are kept.
 pub(super) async fn hidden_people(
     archive: &dyn Archive,
     teams: &[TeamId],
+    out: &BTreeSet<(TeamId, OptOutScope)>,
 ) -> Result<BTreeMap<String, bool>, PublishError> {
     let mut hidden = BTreeMap::new();
     for team in teams {
         for row in query_all(archive, Query::partition(key::public_stances(team))).await? {
             let stance = opt_out::PublicStance::from_row(&row);
             hidden.extend(stance.hides().map(|keeps_text| (row.key.timestamp, keeps_text)));
+        }
+    }
+    for (_, scope) in out {
+        if let OptOutScope::User(user) = scope {
+            hidden.insert(user.to_string(), false);
         }
     }
     Ok(hidden)

@@ -8,7 +8,7 @@ use viewer::gather::learn_names;
 use viewer::links::{anchor, anchor_in_thread};
 use viewer::pages::message::PageMessage;
 use viewer::pages::public::{self, FeedEntry, PublicHead, PublicPart};
-use viewer::public_links::{ASSETS, FEED, INDEX, PublicLinks, channel_folder};
+use viewer::public_links::{ASSETS, FEED, INDEX, PublicLinks, SEARCH, channel_folder, search_page};
 
 use super::PublishError;
 use super::month::page_with;
@@ -24,7 +24,11 @@ const FEED_ENTRIES: usize = 50;
 const MAX_ADDRESSES: usize = 50_000;
 
 const UP: &str = "../../";
+const UP_FROM_SEARCH: &str = "../";
 const HERE: &str = "";
+
+/// The list of the parts of the search, newest first.
+const PARTS: &str = "parts.json";
 
 /// The sitemap of the site's own pages, and the list of all sitemaps.
 const SITE_MAP: &str = "sitemap-site.xml";
@@ -98,7 +102,11 @@ impl PublishRun<'_> {
     }
 
     /// Renders the site's own pages.
-    pub(super) async fn site_pages(&mut self, unit: &SiteUnit) -> Result<(), PublishError> {
+    pub(super) async fn site_pages(
+        &mut self,
+        unit: &SiteUnit,
+        search_parts: &[String],
+    ) -> Result<(), PublishError> {
         let mut tags = UnitTags::default();
         let threads = self.newest_threads(&mut tags).await?;
         let messages: Vec<&PageMessage> = threads.iter().map(|(message, _)| message).collect();
@@ -137,7 +145,8 @@ impl PublishRun<'_> {
         )?;
         let maps: Vec<String> =
             [SITE_MAP.to_owned()].into_iter().chain(maps).map(|path| self.address(&path)).collect();
-        let own = self.listed("", INDEX)?;
+        let mut own = vec![(self.address(INDEX), None)];
+        own.extend(self.site.has_search.then(|| (self.address(&search_page()), None)));
         let robots = if self.settings.is_indexed {
             format!("User-agent: *\nAllow: /\nSitemap: {}\n", self.address(SITE_MAPS))
         } else {
@@ -160,6 +169,24 @@ impl PublishRun<'_> {
         for asset in assets::ALL {
             files.push(file(&format!("{ASSETS}/{}", asset.file_name()), asset.content().into(), false));
         }
+        if self.site.has_search {
+            let head = PublicHead {
+                title: "Search".to_owned(),
+                description: format!("Search {}", self.title),
+                address: self.address(&search_page()),
+                feed: self.feed_of(None),
+                is_indexed: self.settings.is_indexed,
+                thread: None,
+                site: &self.title,
+            };
+            let links = PublicLinks::new(UP_FROM_SEARCH, &self.site);
+            let page = public::search(&head, &menu, &links).into_bytes();
+            files.push(file(&search_page(), page, true));
+            let parts = serde_json::json!(search_parts).to_string().into_bytes();
+            files.push(file(&format!("{SEARCH}/{PARTS}"), parts, false));
+            let script = &assets::SITE_SEARCH;
+            files.push(file(&format!("{ASSETS}/{}", script.file_name()), script.content().into(), false));
+        }
         self.put_all(unit, files, tags).await
     }
 
@@ -173,15 +200,7 @@ impl PublishRun<'_> {
         for file in files {
             self.writer.put(&mut self.state, unit, file)?;
         }
-        let done = DoneUnit {
-            unit: unit.clone(),
-            messages: 0,
-            before: None,
-            after: None,
-            tags: Vec::new(),
-            paths,
-            roots: Vec::new(),
-        };
+        let done = DoneUnit { unit: unit.clone(), paths, ..DoneUnit::default() };
         self.finish(done, tags).await
     }
 

@@ -45,7 +45,7 @@ const SCHEMA: &str = "
 ";
 
 /// A unit of work.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SiteUnit {
     /// The folder of the channel; empty for the site.
     pub(super) channel: String,
@@ -137,6 +137,10 @@ impl SiteState {
         Ok(self.connection.query_row(query, [name], |row| row.get(0)).optional()?)
     }
 
+    pub(super) fn set_meta(&self, name: &str, value: &str) -> Result<(), PublishError> {
+        Ok(set_meta(&self.connection, name, value)?)
+    }
+
     /// Returns the units that are marked: months, channels' own pages, or those of the site.
     pub(super) fn dirty(&self, kind: UnitKind) -> Result<Vec<SiteUnit>, PublishError> {
         let condition = match kind {
@@ -214,6 +218,10 @@ impl SiteState {
         let query = "SELECT path FROM page WHERE channel = ?1 AND month = ?2";
         Ok(self.texts(query, &[&unit.channel, &unit.month])?.into_iter().collect())
     }
+}
+
+pub(super) fn set_meta(db: &Connection, name: &str, value: &str) -> rusqlite::Result<()> {
+    db.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)", [name, value]).map(drop)
 }
 
 /// Marks a unit, and with it the channel's own pages and those of the site.
@@ -295,11 +303,11 @@ pub(super) fn forget_channel(db: &Connection, folder: &str) -> rusqlite::Result<
     mark(db, "", "")
 }
 
-/// Forgets everything but the files.
+/// Forgets everything but the files and what is uploaded.
 pub(super) fn forget_all(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(
         "DELETE FROM channel; DELETE FROM reply; DELETE FROM unit; DELETE FROM uses; DELETE FROM tag;
-        DELETE FROM meta;",
+        DELETE FROM meta WHERE name NOT LIKE 'upload:%';",
     )?;
     mark(db, "", "")
 }

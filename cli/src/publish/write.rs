@@ -39,7 +39,7 @@ pub(super) struct SiteFile {
 }
 
 /// A unit whose files are all in the batch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DoneUnit {
     pub(super) unit: SiteUnit,
     pub(super) messages: u32,
@@ -88,6 +88,11 @@ impl SiteWriter {
         }
         let counts = WriteCounts::default();
         Ok(Self { folder, files: Vec::new(), done: Vec::new(), bytes: 0, counts })
+    }
+
+    /// The folder of the site; `None` in a run that writes nothing.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// Adds a file of a unit.
@@ -210,6 +215,12 @@ fn store(
 }
 
 fn forget_page(db: &Connection, path: &str) -> rusqlite::Result<()> {
+    // It is still in the bucket to which the site is uploaded.
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO meta (name, value) SELECT 'upload:gone:' || path, '' FROM page \
+        WHERE path = ?1 AND uploaded IS NOT NULL",
+    )?
+    .execute([path])?;
     db.prepare_cached("DELETE FROM page WHERE path = ?1")?.execute([path]).map(drop)
 }
 

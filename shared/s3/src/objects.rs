@@ -1,6 +1,7 @@
-//! Lists and removes objects below a prefix, for copies of an archive: with the credentials of whoever owns the
+//! Lists, replaces and removes objects below a prefix, for copies of an archive and public sites: with the credentials of whoever owns the
 //! bucket, which are no role of a fleet.
 
+use bytes::Bytes;
 use ports::files::FilesError;
 
 use crate::Bucket;
@@ -27,6 +28,22 @@ impl Bucket {
             }
         }
         Ok(())
+    }
+
+    /// Writes an object, or replaces it, with what a browser is told about it.
+    ///
+    /// # Errors
+    /// [`FilesError::Unavailable`]
+    pub async fn replace(
+        &self,
+        name: &str,
+        content: Bytes,
+        content_type: &str,
+        cache_control: &str,
+    ) -> Result<(), FilesError> {
+        let request = self.bytes.put_object().bucket(&self.name).key(self.key(name)).body(content.into());
+        let request = request.content_type(content_type).cache_control(cache_control);
+        request.send().await.map(drop).map_err(|error| self.unavailable(&error))
     }
 
     /// Removes an object, if it exists; in a bucket with versions it becomes an older one.

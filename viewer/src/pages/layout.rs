@@ -121,9 +121,9 @@ fn search_form(menu: &ChannelMenu, query: &str, links: &dyn LinkScheme) -> Marku
             form class="search" role="search" action=(address) method="get" {
                 label class="unseen" for="q" { "Search messages" }
                 input id="q" name="q" type="search" value=(query) placeholder="Search" maxlength="1000" autocomplete="off" data-people=[links.site_page(SitePage::People)];
-                @if let Some(channel) = current {
+                @if let Some((channel, scope)) = current.and_then(|channel| Some((channel, links.search_scope(&channel.location)?))) {
                     label class="here" {
-                        input type="checkbox" name="in" value=(channel.location.channel);
+                        input type="checkbox" name="in" value=(scope);
                         " in " bdi { "#" (plain::excerpt(&channel.display_name(), MAX_HERE_CHARS)) }
                     }
                 }

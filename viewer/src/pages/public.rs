@@ -16,7 +16,8 @@ use super::message::PageMessage;
 use super::sidebar::ChannelMenu;
 use super::timeline::TimelinePage;
 use super::{MAX_NAME_CHARS, PageContext, timeline};
-use crate::links::LinkScheme;
+use crate::assets;
+use crate::links::{LinkScheme, SitePage};
 use crate::times;
 
 /// The viewer's policy. A page contains it itself, because any server may serve it.
@@ -34,6 +35,10 @@ const XML: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
 /// The time of a feed without entries. It must have one, and it must not be that of the build.
 const NEVER: &str = "1970-01-01T00:00:00Z";
+
+/// The policy of the search page, which loads the index and runs it.
+const SEARCH_POLICY: &str = "default-src 'none'; img-src 'self'; style-src 'self'; \
+    script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; form-action 'self'; base-uri 'none'";
 
 /// What the head of a page says to search engines and other programs.
 #[derive(Debug)]
@@ -102,6 +107,40 @@ pub fn page(head: &PublicHead<'_>, menu: &ChannelMenu, main: Markup, links: &dyn
     let main_pane = if menu.current.is_some() { MainPane::Page } else { MainPane::Channels };
     let title = head.title.clone();
     let frame = Frame { title, page: None, query: "", menu, main_pane, main, side_pane: None };
+    document(head, &frame, POLICY, &Markup::default(), links)
+}
+
+/// Renders the search page. Its script reads `parts.json` beside the page.
+pub fn search(head: &PublicHead<'_>, menu: &ChannelMenu, links: &dyn LinkScheme) -> String {
+    let main = html! {
+        div class="plain-page" {
+            h1 { "Search" }
+            noscript { p class="note" { "The search of this site needs JavaScript." } }
+            p id="search-status" class="quiet" role="status" {}
+            ol id="search-hits" class="hits" {}
+            p { button id="search-more" type="button" hidden { "Show more" } }
+        }
+    };
+    let frame = Frame {
+        title: head.title.clone(),
+        page: Some(SitePage::Search),
+        query: "",
+        menu,
+        main_pane: MainPane::Page,
+        main,
+        side_pane: None,
+    };
+    let script = html! { script src=(links.asset(&assets::SITE_SEARCH)) defer {} };
+    document(head, &frame, SEARCH_POLICY, &script, links)
+}
+
+fn document(
+    head: &PublicHead<'_>,
+    frame: &Frame<'_>,
+    policy: &str,
+    script: &Markup,
+    links: &dyn LinkScheme,
+) -> String {
     let PublicHead { title, description, address, feed, is_indexed, thread, site } = head;
     let whole_title = if title == site { title.clone() } else { format!("{title} · {site}") };
     let more = html! {
@@ -114,8 +153,9 @@ pub fn page(head: &PublicHead<'_>, menu: &ChannelMenu, main: Markup, links: &dyn
         meta property="og:site_name" content=(site);
         link rel="alternate" type="application/atom+xml" title=(site) href=(feed);
         @if let Some(thread) = thread { script type="application/ld+json" { (thread) } }
+        (script)
     };
-    layout::document_with(&whole_title, POLICY, &more, links, &layout::body(&frame, links)).into_string()
+    layout::document_with(&whole_title, policy, &more, links, &layout::body(frame, links)).into_string()
 }
 
 /// Renders the list of the channels.

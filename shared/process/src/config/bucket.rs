@@ -84,7 +84,7 @@ impl fmt::Display for BucketPlace {
 #[cfg(feature = "s3")]
 impl BucketPlace {
     /// The bucket, which is not asked anything yet.
-    pub(super) async fn connect(&self) -> s3::Bucket {
+    pub async fn connect(&self) -> s3::Bucket {
         s3::Bucket::connect(&self.name, &self.prefix).await
     }
 

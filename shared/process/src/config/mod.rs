@@ -23,6 +23,7 @@ mod tokens;
 pub mod viewer;
 pub mod zone;
 
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
@@ -44,6 +45,12 @@ pub use signing::{optional_signing_secrets, signing_secrets, signing_secrets_wit
 pub fn cache_folder() -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     named.or_else(|| Some(std::env::home_dir()?.join(".cache")))
+}
+
+/// `PATH`: the folders of the installed programs.
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
+pub fn program_folders() -> Option<OsString> {
+    std::env::var_os("PATH")
 }
 
 /// The name of the user who runs this process; with `sudo`, the user who invoked it.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::bucket::{BUCKET_PLACE, BucketPlace};
+
 /// The names of people on a public site.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PublicNaming {
@@ -10,6 +12,18 @@ pub enum PublicNaming {
     Display,
     /// A pseudonym for each person, which stays the same
     Pseudonym,
+}
+
+/// Whether a public site has a search.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PublicSearch {
+    /// If the program Pagefind is installed
+    #[default]
+    Auto,
+    /// Always: a run without Pagefind fails
+    On,
+    /// Never
+    Off,
 }
 
 /// The settings of a public site that have variables.
@@ -30,6 +44,15 @@ pub struct PublicSiteArgs {
     /// The names of people
     #[arg(long, env = "ANNALIST_PUBLISH_NAMES", value_enum, default_value_t)]
     pub names: PublicNaming,
+    /// The search of the site, which Pagefind makes
+    #[arg(long, env = "ANNALIST_PUBLISH_SEARCH", value_enum, default_value_t)]
+    pub search: PublicSearch,
+    /// The program Pagefind [default: pagefind in PATH]
+    #[arg(long, env = "ANNALIST_PAGEFIND", value_name = "PATH")]
+    pub pagefind: Option<PathBuf>,
+    /// Copy what changed to a bucket of S3, or of a store that speaks its protocol
+    #[arg(long, env = "ANNALIST_PUBLISH_UPLOAD", value_name = BUCKET_PLACE)]
+    pub upload: Option<BucketPlace>,
 }
 
 /// The address of a site, with a slash at its end.

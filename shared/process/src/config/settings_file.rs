@@ -23,7 +23,7 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-pub(super) const NAMES: [&str; 75] = [
+pub(super) const NAMES: [&str; 78] = [
     "ANNALIST_ACCESS_LOG",
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
@@ -54,6 +54,7 @@ pub(super) const NAMES: [&str; 75] = [
     "ANNALIST_OIDC_REQUIRE",
     "ANNALIST_OIDC_SCOPE",
     "ANNALIST_OIDC_USER_CLAIM",
+    "ANNALIST_PAGEFIND",
     "ANNALIST_PREFIX",
     "ANNALIST_PROCESSOR_CMD",
     "ANNALIST_PROCESSOR_TIMEOUT_S",
@@ -63,7 +64,9 @@ pub(super) const NAMES: [&str; 75] = [
     "ANNALIST_PUBLISH_CHANNELS_FILE",
     "ANNALIST_PUBLISH_NAMES",
     "ANNALIST_PUBLISH_OUT",
+    "ANNALIST_PUBLISH_SEARCH",
     "ANNALIST_PUBLISH_TITLE",
+    "ANNALIST_PUBLISH_UPLOAD",
     "ANNALIST_PUBLISH_URL",
     "ANNALIST_QUESTION_MAX_AGE_S",
     "ANNALIST_REPLIES_PER_MINUTE",

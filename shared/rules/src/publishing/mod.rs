@@ -57,6 +57,8 @@ pub enum PublishRefusal {
     Shared,
     Deleted,
     Erased,
+    /// Nothing of it is stored any more.
+    OptedOut,
 }
 
 impl PublishRefusal {
@@ -67,6 +69,7 @@ impl PublishRefusal {
             Self::Shared => "shared",
             Self::Deleted => "deleted",
             Self::Erased => "erased",
+            Self::OptedOut => "opted_out",
         }
     }
 }
