@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use ports::archive::item::EXPIRED;
-use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Update, WriteOutcome};
 use rules::Change;
 use rules::history::HistoryMessage;
 use rules::message::{VersionPlan, plan, stored_version};
@@ -110,14 +110,14 @@ async fn store_pins(
     let missing: Vec<usize> = (0..messages.len())
         .filter(|index| is_missing(&messages[*index].pin, stored[*index].as_ref()))
         .collect();
-    let updates: Vec<&Update> = missing.iter().flat_map(|index| &messages[*index].pin).collect();
-    if updates.is_empty() {
+    if missing.is_empty() {
         return;
     }
-    let mut written = archive.write_all(&updates).await.into_iter();
-    for index in missing {
-        let of_message: Vec<_> = written.by_ref().take(messages[index].pin.len()).collect();
-        let written = of_message.into_iter().try_for_each(|outcome| outcome.map(drop));
+    // The mark comes first: once the register is stored, a repetition finds nothing to write.
+    let writes: Vec<_> = missing.iter().map(|index| &messages[*index].pin).collect();
+    let writes: Vec<_> = writes.iter().map(|pin| (pin.get(1..).unwrap_or_default(), pin.first())).collect();
+    let written = versions::write_rows_after_revisions(archive, &writes).await;
+    for (index, written) in missing.into_iter().zip(written) {
         if let (Err(error), Ok(_)) = (written, &outcomes[index]) {
             outcomes[index] = Err(error);
         }

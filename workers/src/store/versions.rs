@@ -114,7 +114,8 @@ pub(super) async fn write_changes(
     results
 }
 
-/// Writes the revisions of many messages, then the row of each whose revisions are stored. `None`: no row.
+/// Writes what must be stored before the rows of many messages, such as their revisions, then the row of each of which
+/// it is. `None`: no row.
 pub(super) async fn write_rows_after_revisions(
     archive: &dyn Archive,
     writes: &[(&[Update], Option<&Update>)],

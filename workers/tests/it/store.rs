@@ -168,7 +168,9 @@ async fn a_message_twice_in_a_page_is_stored_once_and_an_erased_one_not_at_all()
 async fn a_crash_between_any_two_steps_loses_nothing() {
     let first = event::message(TS, "U01", "first");
     let second = event::edited(&first, "1700000010.000000", "second");
-    let page = [listed(&second), listed(&event::message("1700000001.000000", "U02", "other"))];
+    let mut pinned = event::message("1700000001.000000", "U02", "other");
+    pinned["pinned_to"] = json!(["C01"]);
+    let page = [listed(&second), listed(&pinned)];
     let whole = StoreFixture::new();
     whole.handle(&[event::posted("C01", &first)]).await;
     let counting = CrashPoint::never();
