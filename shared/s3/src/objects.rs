@@ -30,6 +30,14 @@ impl Bucket {
         Ok(())
     }
 
+    /// Returns the first whole keys that begin with `prefix`, and whether there are more.
+    pub(crate) async fn first_keys(&self, prefix: &str) -> Result<(Vec<String>, bool), String> {
+        let page = self.objects.list_objects_v2().bucket(&self.name).prefix(prefix).send().await;
+        let page = page.map_err(|error| self.subject.explain(&error))?;
+        let keys = page.contents().iter().filter_map(|object| object.key().map(str::to_owned)).collect();
+        Ok((keys, page.is_truncated() == Some(true)))
+    }
+
     /// Writes an object, or replaces it, with what a browser is told about it.
     ///
     /// # Errors

@@ -44,14 +44,9 @@ impl Bucket {
             Ok(page) => page,
             // A store without versions.
             Err(error) if status(&error) == Some(501) => {
-                let page = client.list_objects_v2().bucket(bucket).prefix(prefix).send().await;
-                let page = page.map_err(|error| subject.explain(&error))?;
-                let objects = page.contents().iter().map(|object| (object.key(), None));
-                return Ok(Found {
-                    versions: objects.filter_map(|found| matching(found, is_target)).collect(),
-                    marks: Vec::new(),
-                    has_more: page.is_truncated() == Some(true),
-                });
+                let (keys, has_more) = self.first_keys(prefix).await?;
+                let found = keys.iter().filter_map(|key| matching((Some(key), None), is_target));
+                return Ok(Found { versions: found.collect(), marks: Vec::new(), has_more });
             }
             Err(error) => return Err(subject.explain(&error)),
         };

@@ -100,7 +100,7 @@ fn every_call_is_permitted_and_every_permission_is_for_a_call() {
             let path = AWS_SOURCES.iter().find_map(|source| file.path.strip_prefix(source))?;
             Some((path, calls(file, &operations)))
         })
-        // A person copies an archive with credentials of their own.
+        // A person copies an archive with credentials of their own, and a store without versions is not S3.
         .filter(|(path, calls)| *path != "objects.rs" && !calls.is_empty())
         .collect();
     for (actions, files) in GRANTED {
