@@ -377,7 +377,7 @@ async fn history_that_was_read_closes_a_gap_and_is_in_the_coverage() {
     let table = annalist_at(data, &["coverage", CHANNEL]).await;
     assert!(table.stdout.contains("import: read from an export"), "{table:?}");
     let unknown = annalist_at(data, &["coverage", "#nowhere"]).await;
-    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(1), ""));
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(2), ""));
 
     let database = rusqlite::Connection::open(data.join(embedded::DATABASE_FILE)).unwrap();
     let row = database
