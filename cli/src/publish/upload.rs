@@ -182,7 +182,7 @@ fn headers(path: &str) -> FileHeaders {
         Some("xml") => "application/xml; charset=utf-8",
         Some(_) | None => "application/octet-stream",
     };
-    let has_hash = path.starts_with("assets/")
+    let has_hash = path.split('/').next() == Some(ASSETS)
         || ["fragment", "index", "meta"].iter().any(|kind| path.ends_with(&format!(".pf_{kind}")));
     FileHeaders { content_type, cache_control: if has_hash { FOREVER } else { SHORTLY } }
 }

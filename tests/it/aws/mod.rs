@@ -23,6 +23,7 @@ mod idle;
 mod localstack;
 mod permissions;
 mod provision;
+mod publish;
 mod questions;
 mod queue;
 mod search;
