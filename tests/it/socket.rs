@@ -25,13 +25,18 @@ struct FolderWithSocket<'a> {
 impl ProgramEnvironment for FolderWithSocket<'_> {
     fn configure(&self, command: &mut Command) {
         self.data.configure(command);
-        command
-            .env("SLACK_APP_TOKEN", APP_TOKEN)
-            .env("SLACK_API_URL", self.slack.url())
-            .env("ANNALIST_SOCKET_CONNECTIONS", "1")
-            // The harness looks for the ticket and the token in every line.
-            .env("ANNALIST_LOG", "trace");
+        use_socket(command);
+        command.env("SLACK_API_URL", self.slack.url());
     }
+}
+
+/// Sets up Socket Mode with one connection.
+fn use_socket(command: &mut Command) {
+    command
+        .env("SLACK_APP_TOKEN", APP_TOKEN)
+        .env("ANNALIST_SOCKET_CONNECTIONS", "1")
+        // The harness looks for the ticket and the token in every line.
+        .env("ANNALIST_LOG", "trace");
 }
 
 fn ts(second: u64) -> String {
@@ -80,10 +85,7 @@ impl ProgramEnvironment for FolderBehindProxy<'_> {
     fn configure(&self, command: &mut Command) {
         self.data.configure(command);
         self.proxy.configure(command);
-        command
-            .env("SLACK_APP_TOKEN", APP_TOKEN)
-            .env("ANNALIST_SOCKET_CONNECTIONS", "1")
-            .env("ANNALIST_LOG", "trace");
+        use_socket(command);
     }
 }
 
