@@ -83,19 +83,24 @@ impl Inventory {
         before.map_or(!self.after.is_empty(), Ordering::is_lt)
     }
 
+    /// Whether nothing has this key, as opposed to a link that leads nowhere.
+    fn is_gone(&self, key: &str) -> bool {
+        std::fs::symlink_metadata(self.root.join(key)).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+
     fn add_foreign(&mut self, path: PathBuf) {
         let (count, _) = self.foreign.get_or_insert((0, path));
         *count += 1;
     }
 
-    fn visit(&mut self, key: String) -> io::Result<Option<PublishedFile>> {
-        let path = self.root.join(&key);
+    fn visit(&mut self, key: &str) -> io::Result<Option<PublishedFile>> {
+        let path = self.root.join(key);
         // A folder may be a link to a larger disk.
         let metadata: Metadata = std::fs::metadata(&path)?;
         if metadata.is_dir() && key.split('/').count() < MAX_DEPTH {
-            self.descend(&key)?;
-        } else if metadata.is_file() && FileKey::parse(&key).is_some() {
-            return Ok(Some(PublishedFile { key, path, bytes: metadata.len() }));
+            self.descend(key)?;
+        } else if metadata.is_file() && FileKey::parse(key).is_some() {
+            return Ok(Some(PublishedFile { key: key.to_owned(), path, bytes: metadata.len() }));
         } else {
             self.add_foreign(path);
         }
@@ -112,9 +117,11 @@ impl Iterator for Inventory {
         }
         loop {
             let key = self.remaining.pop()?;
-            match self.visit(key) {
+            match self.visit(&key) {
                 Ok(None) => {}
                 Ok(Some(file)) => return Some(Ok(file)),
+                // It was erased or moved since its folder was read.
+                Err(error) if error.kind() == ErrorKind::NotFound && self.is_gone(&key) => {}
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -154,6 +161,30 @@ mod tests {
         );
         assert!(files.iter().all(|file| file.path.is_file()));
         assert_eq!(inventory.foreign().unwrap().0, 2, "{:?}", inventory.foreign());
+    }
+
+    #[test]
+    fn files_and_folders_that_are_removed_meanwhile_are_left_out() {
+        let data = tempfile::tempdir().unwrap();
+        for name in ["C1/1.000000/F1", "C1/1.000000/F2", "C2/1.000000/F3", "C3/1.000000/F4"] {
+            write(data.path(), &format!("files/slack/T1/{name}"), "x");
+        }
+        let mut inventory = Inventory::new(data.path());
+        assert_eq!(inventory.next().unwrap().unwrap().key, "slack/T1/C1/1.000000/F1");
+        let channels = data.path().join("files/slack/T1");
+        std::fs::remove_file(channels.join("C1/1.000000/F2")).unwrap();
+        std::fs::remove_dir_all(channels.join("C2")).unwrap();
+        let rest: Vec<_> = inventory.map(|file| file.unwrap().key).collect();
+        assert_eq!(rest, ["slack/T1/C3/1.000000/F4"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_leads_nowhere_is_an_error() {
+        let data = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(data.path().join("files/slack")).unwrap();
+        std::os::unix::fs::symlink("/no/such/disk", data.path().join("files/slack/T1")).unwrap();
+        assert_eq!(Inventory::new(data.path()).next().unwrap().unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
