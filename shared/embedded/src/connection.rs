@@ -138,9 +138,9 @@ pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     }
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open(file)?;
+        connection.busy_timeout(OPEN_TIMEOUT)?;
         harden(&connection)?;
         prepare_once(&connection)?;
-        connection.busy_timeout(OPEN_TIMEOUT)?;
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // Ingest answers 200 only after an fsync: FULL syncs the log at every commit.
@@ -183,6 +183,7 @@ pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> 
         file,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
+    connection.busy_timeout(OPEN_TIMEOUT)?;
     harden(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
@@ -213,9 +214,9 @@ pub(super) fn open_for_reading(file: &Path) -> rusqlite::Result<Connection> {
         file,
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
+    connection.busy_timeout(OPEN_TIMEOUT)?;
     harden(&connection)?;
     prepare_once(&connection)?;
-    connection.busy_timeout(OPEN_TIMEOUT)?;
     Ok(connection)
 }
 

@@ -58,22 +58,18 @@ pub(crate) async fn kill_up(kills: u64, events: u64, seed: u64) -> anyhow::Resul
     compare_folder(row, data, &sent, quarantined_count).await
 }
 
-/// Kills ingest and message-writers that run as separate processes on one folder.
+/// Kills ingest, message-writers and the channel-indexer, which run as separate processes on one folder.
 pub(crate) async fn kill_fleet_on_folder(kills: u64, events: u64, seed: u64) -> anyhow::Result<LedgerRow> {
     let data = data_folder()?;
     let (fleet, sent) = kill_parts(data.path(), kills, events, seed).await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     let quarantined_count = quarantined(&status(data.path()).await);
     drop(fleet);
-    let row = LedgerRow::new(
-        "SIGKILL of ingest or a message-writer, several processes on one folder",
-        kills,
-        &sent,
-    );
+    let row = LedgerRow::new("SIGKILL of ingest or a worker, several processes on one folder", kills, &sent);
     compare_folder(row, data, &sent, quarantined_count).await
 }
 
-/// Kills ingest and message-writers on emulated SQS and DynamoDB.
+/// Kills ingest, message-writers and the channel-indexer on emulated SQS and DynamoDB.
 pub(crate) async fn kill_fleet_on_aws(kills: u64, events: u64, seed: u64) -> anyhow::Result<LedgerRow> {
     let installation = AwsInstallation::new().await;
     let (fleet, sent) = kill_parts(&installation, kills, events, seed).await;
@@ -81,7 +77,7 @@ pub(crate) async fn kill_fleet_on_aws(kills: u64, events: u64, seed: u64) -> any
     installation.wait_until_drained(IDLE_DEADLINE).await;
     let quarantined_count = quarantined(&status(&installation).await);
     drop(fleet);
-    let row = LedgerRow::new("SIGKILL of ingest or a message-writer, on an emulator of AWS", kills, &sent);
+    let row = LedgerRow::new("SIGKILL of ingest or a worker, on an emulator of AWS", kills, &sent);
     ledger::compare(row, &*installation.aws.archive(), &sent.model, quarantined_count).await
 }
 

@@ -34,7 +34,7 @@ enum ReliabilityCommand {
         #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=5_000_000))]
         events: u64,
     },
-    /// On an emulator of AWS: kills hit ingest and message-writers
+    /// On an emulator of AWS: kills hit ingest and workers
     Aws {
         /// Number of SIGKILLs
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
