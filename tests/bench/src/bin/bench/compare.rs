@@ -1,13 +1,23 @@
 //! Compares this commit with the binary of another one: the same export, imported, indexed, searched and read as
-//! pages by both, in turn.
+//! pages, and the same events, acknowledged and stored, by both in turn.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
 
+use ::testkit::corpus::{Shape, Workload};
 use ::tests::harness::binaries::binaries;
-use anyhow::Context;
+use ::tests::harness::environment::ProgramEnvironment;
+use ::tests::harness::process;
+use anyhow::{Context, ensure};
+use ports::queue::QueueName;
+use tokio::process::Command;
 
+use crate::driver::{DrivenLoad, drive};
 use crate::import::export::{self, USUAL_SPREAD};
+use crate::observer::Observer;
 use crate::pages::{self, CHANNEL};
+use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, figure, median, ms};
 use crate::watched::run;
 use crate::{Settings, machine, progress};
@@ -17,8 +27,15 @@ const REQUESTS: usize = 50;
 const SEARCHES: usize = 20;
 
 /// What is measured, and the greatest ratio of the times.
-const MEASURED: [(&str, f64); 5] =
-    [("import", 1.05), ("index", 1.05), ("search as a process", 1.05), ("search", 1.05), ("pages", 1.05)];
+const MEASURED: [(&str, f64); 7] = [
+    ("import", 1.05),
+    ("index", 1.05),
+    ("search as a process", 1.05),
+    ("search", 1.05),
+    ("pages", 1.05),
+    ("acks", 1.05),
+    ("acks, until all are stored", 1.05),
+];
 
 /// The times of one binary in one round, in milliseconds, as in [`MEASURED`].
 type RoundTimes = [f64; MEASURED.len()];
@@ -31,20 +48,43 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     let zip = folder.path().join("export.zip");
     progress(&format!("compare: making an export of {} messages", settings.rows));
     export::write(&zip, settings.rows, USUAL_SPREAD)?;
+    let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
     let mut rounds: Vec<[RoundTimes; 2]> = Vec::new();
     for round in 1..=settings.rounds {
         let mut times = [RoundTimes::default(); 2];
         for turn in 0..2 {
             let which = if round % 2 == 0 { 1 - turn } else { turn };
             progress(&format!("compare: round {round}, {}", ["before", "after"][which]));
-            times[which] = measure_program(programs[which], &zip).await?;
+            let [import, index, process, search, pages] = read(programs[which], &zip).await?;
+            Pool::sign_again(&mut pool);
+            let [acks, stored] = write(programs[which], &pool, settings).await?;
+            times[which] = [import, index, process, search, pages, acks, stored];
         }
         rounds.push(times);
     }
     Ok(section(settings, &rounds))
 }
 
-async fn measure_program(program: &Path, zip: &Path) -> anyhow::Result<RoundTimes> {
+/// The times until the events are acknowledged, and until they are stored, in milliseconds.
+async fn write(program: &Path, pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<[f64; 2]> {
+    let data = machine::data_folder()?;
+    let mut command = Command::new(program);
+    command.args(["up", "--listen", "127.0.0.1:0"]);
+    data.path().configure(&mut command);
+    let server = process::serve(&mut command).await;
+    let observer = Observer::open(data.path())?;
+    let started = Instant::now();
+    let driven = drive(server.address, pool, DrivenLoad::whole(pool, settings.connections()), None).await?;
+    let acked = started.elapsed();
+    ensure!(driven.acked == pool.len(), "only {} of {} were acked", driven.acked, pool.len());
+    observer.wait_until_drained(QueueName::Events).await?;
+    let stored = started.elapsed();
+    server.process.sigkill().await;
+    Ok([ms(acked), ms(stored)])
+}
+
+/// The times of the import, the index, the searches and the pages, in milliseconds.
+async fn read(program: &Path, zip: &Path) -> anyhow::Result<[f64; 5]> {
     let data = machine::data_folder()?;
     let zip = zip.display().to_string();
     let import = run(program, data.path(), &["import", &zip, "--no-files"]).await?.time;
@@ -84,8 +124,8 @@ fn section(settings: &Settings, rounds: &[[RoundTimes; 2]]) -> BenchSection {
         method: format!(
             "An export of {} messages in {} channels, by both binaries in turn, {} rounds, medians; the ratio is the median of those of the \
              rounds. {SEARCHES} frequent words, as processes and as pages; the pages are the newest messages of a channel, those of one \
-             time, and the list of channels.",
-            settings.rows, USUAL_SPREAD.channels, settings.rounds,
+             time, and the list of channels. Acks: {} events, by {} connections, to `annalist up`.",
+            settings.rows, USUAL_SPREAD.channels, settings.rounds, settings.backlog, settings.connections,
         ),
         columns: &["", "before ms", "after ms", "ratio"],
         rows,

@@ -67,7 +67,7 @@ struct Settings {
     /// Events per second of the open-loop runs of `sustained`
     #[arg(long, global = true, value_delimiter = ',', default_values_t = [10_000, 12_000, 15_000])]
     rates: Vec<u64>,
-    /// Events of the backlog of `drain`
+    /// Events of the backlog of `drain`, and of `compare`
     #[arg(long, global = true, default_value_t = 100_000)]
     backlog: usize,
     /// Formats of `export`: a million messages take half a minute to two minutes in each
@@ -131,7 +131,7 @@ enum BenchPart {
     Figures,
     /// How fast messages are found, and how large the index is
     Search,
-    /// Import, index, search and pages, compared with another binary of `annalist`: `--before`
+    /// Import, index, search, pages and acks, compared with another binary of `annalist`: `--before`
     Compare,
     /// Pages of an archive, as `annalist view` serves them
     Pages,
