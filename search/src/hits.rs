@@ -113,44 +113,30 @@ pub async fn search(
     index: &SearchIndex,
     request: SearchRequest,
 ) -> Result<SearchAnswer, SearchError> {
-    let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, mut before, hidden } = request;
-    let names = NameSource { index, archive, teams: &teams, hidden: &hidden };
-    let query = names.resolved(query, &zone, with_deleted).await?;
-    let index_query = IndexQuery::new(&query, &teams, Arc::clone(&hidden));
-    let mut shown = ShownHits::new(archive, teams, query);
-    let mut read = 0;
-    if is_ranked {
-        let best = index.best(&index_query, MAX_READ).await?;
-        let mut rest = &best[..];
-        while shown.hits.len() < limit && !rest.is_empty() {
-            let (page, others) = rest.split_at(page_size(limit - shown.hits.len()).min(rest.len()));
-            shown.add(page, limit).await?;
-            rest = others;
-        }
-        return Ok(shown.answer(None));
-    }
-    while shown.hits.len() < limit && read < MAX_READ {
-        let page = index.newest(&index_query, before, page_size(limit - shown.hits.len())).await?;
-        let Some(last) = page.last() else { return Ok(shown.answer(None)) };
-        before = Some(last.id);
-        read += page.len();
-        shown.add(&page, limit).await?;
-    }
-    let is_cut = shown.hits.len() < limit;
-    Ok(shown.answer(before.filter(|_| is_cut)))
+    Ok(search_and_count(archive, index, request, 0).await?.0)
 }
 
-/// Counts the messages of the index that may match, up to `max`. Nearly all of them do.
-pub async fn estimate(
+/// Answers a query, and counts the messages of the index that may match, up to `max`. Nearly all of them do. Nothing
+/// is counted if the answer has all of them, or if the index fails meanwhile.
+pub async fn search_and_count(
     archive: &dyn Archive,
     index: &SearchIndex,
     request: SearchRequest,
     max: usize,
-) -> Result<u64, SearchError> {
-    let SearchRequest { query, teams, zone, with_deleted, hidden, .. } = request;
+) -> Result<(SearchAnswer, Option<u64>), SearchError> {
+    let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, before, hidden } = request;
     let names = NameSource { index, archive, teams: &teams, hidden: &hidden };
     let query = names.resolved(query, &zone, with_deleted).await?;
-    Ok(index.count_matches(&IndexQuery::new(&query, &teams, hidden), max).await?)
+    let index_query = IndexQuery::new(&query, &teams, hidden);
+    let hits = ShownHits::new(archive, teams, query);
+    let answer = if is_ranked {
+        hits.best(index, &index_query, limit).await?
+    } else {
+        hits.newest(index, &index_query, before, limit).await?
+    };
+    let has_all = answer.hits.len() < limit && !answer.is_truncated;
+    let count = if max == 0 || has_all { None } else { index.count_matches(&index_query, max).await.ok() };
+    Ok((answer, count))
 }
 
 fn page_size(missing: usize) -> usize {
@@ -209,6 +195,43 @@ impl<'a> ShownHits<'a> {
             seen: BTreeSet::new(),
             hits: Vec::new(),
         }
+    }
+
+    /// Reads the best of the messages that the index found.
+    async fn best(
+        mut self,
+        index: &SearchIndex,
+        query: &IndexQuery,
+        limit: usize,
+    ) -> Result<SearchAnswer, SearchError> {
+        let best = index.best(query, MAX_READ).await?;
+        let mut rest = &best[..];
+        while self.hits.len() < limit && !rest.is_empty() {
+            let (page, others) = rest.split_at(page_size(limit - self.hits.len()).min(rest.len()));
+            self.add(page, limit).await?;
+            rest = others;
+        }
+        Ok(self.answer(None))
+    }
+
+    /// Reads the newest of the messages that the index found, before a position.
+    async fn newest(
+        mut self,
+        index: &SearchIndex,
+        query: &IndexQuery,
+        mut before: Option<i64>,
+        limit: usize,
+    ) -> Result<SearchAnswer, SearchError> {
+        let mut read = 0;
+        while self.hits.len() < limit && read < MAX_READ {
+            let page = index.newest(query, before, page_size(limit - self.hits.len())).await?;
+            let Some(last) = page.last() else { return Ok(self.answer(None)) };
+            before = Some(last.id);
+            read += page.len();
+            self.add(&page, limit).await?;
+        }
+        let is_cut = self.hits.len() < limit;
+        Ok(self.answer(before.filter(|_| is_cut)))
     }
 
     fn answer(self, next: Option<i64>) -> SearchAnswer {

@@ -24,8 +24,8 @@ use crate::pages::search::{HITS_PER_PAGE, HitCount, SearchPage, address};
 /// Maximum number of result pages. Beyond it, the user must refine the query.
 const MAX_HIT_PAGES: usize = 50;
 
-/// Maximum number of messages that are counted: a fraction of a second.
-const MAX_COUNTED: usize = 10_000;
+/// Maximum number of messages that are counted. Counting ten times as many would take longer than the search.
+const MAX_COUNTED: usize = 1_000;
 
 /// The query, the channel to add to it, the order, and the page number.
 #[derive(Debug, Default, Deserialize)]
@@ -108,17 +108,16 @@ async fn run_search(state: &Visit, mut page: SearchPage) -> Result<(StatusCode, 
     let request =
         SearchRequest { query, teams, zone, limit, is_ranked, with_deleted: false, before: None, hidden };
     page.unknown_operators = unknown_operators(&page.query);
-    let counted = hits::estimate(&*state.archive, &index, request.clone(), MAX_COUNTED + 1).await;
-    match hits::search(&*state.archive, &index, request).await {
-        Ok(mut answer) => {
+    match hits::search_and_count(&*state.archive, &index, request, MAX_COUNTED + 1).await {
+        Ok((mut answer, counted)) => {
+            let has_all = answer.hits.len() < limit && !answer.is_truncated;
             page.has_more = answer.hits.len() == limit && page.number < MAX_HIT_PAGES;
             answer.hits.truncate(limit - 1);
             page.count = match counted {
-                // All hits were read.
-                Ok(_) if !page.has_more && !answer.is_truncated => HitCount::Exact(answer.hits.len()),
-                Ok(count) if count > MAX_COUNTED as u64 => HitCount::MoreThan(MAX_COUNTED),
-                Ok(count) => HitCount::About(count),
-                Err(_) => HitCount::Unknown,
+                _ if has_all => HitCount::Exact(answer.hits.len()),
+                Some(count) if count > MAX_COUNTED as u64 => HitCount::MoreThan(MAX_COUNTED),
+                Some(count) => HitCount::About(count),
+                None => HitCount::Unknown,
             };
             page.hits = answer.hits.split_off(answer.hits.len().min((page.number - 1) * HITS_PER_PAGE));
             if answer.is_truncated {
