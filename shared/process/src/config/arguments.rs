@@ -21,7 +21,7 @@ pub fn parse<Parsed: FromArgMatches>(
 ) -> Result<Parsed, ConfigError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command = without_settings_of_aws(command, &arguments);
-    let mut without_file = ignore_blank_variables(command.clone());
+    let mut without_file = ignore_blank_variables(command.clone(), &arguments);
     let mut matches = without_file.try_get_matches_from_mut(&arguments)?;
     if let Some(file) = SettingsFile::of_command(&matches)? {
         matches = matches_with_file(&command, &arguments, file.keep())?;
@@ -35,15 +35,30 @@ fn without_settings_of_aws(command: clap::Command, arguments: &[OsString]) -> cl
     if is_named || variable(backend::VARIABLE).is_some_and(|value| value == "aws") {
         return command;
     }
-    hide_settings_of_aws(command)
+    hide_settings_of_aws(command, arguments)
 }
 
-fn hide_settings_of_aws(command: clap::Command) -> clap::Command {
+fn hide_settings_of_aws(command: clap::Command, arguments: &[OsString]) -> clap::Command {
     let command = command.mut_args(|arg| {
         let is_hidden = arg.is_hide_set() || arg.get_help_heading() == Some(backend::AWS_HEADING);
         arg.hide(is_hidden)
     });
-    command.mut_subcommands(hide_settings_of_aws)
+    mut_named_subcommands(command, arguments, &|subcommand| hide_settings_of_aws(subcommand, arguments))
+}
+
+/// Changes the subcommands that the arguments name. No other can be run or explained, and to change all of them takes
+/// longer than many commands.
+fn mut_named_subcommands(
+    command: clap::Command,
+    arguments: &[OsString],
+    change: &dyn Fn(clap::Command) -> clap::Command,
+) -> clap::Command {
+    command.mut_subcommands(|subcommand| {
+        let is_named = arguments.iter().any(|argument| {
+            argument == subcommand.get_name() || subcommand.get_all_aliases().any(|alias| argument == alias)
+        });
+        if is_named { change(subcommand) } else { subcommand }
+    })
 }
 
 /// Parses arguments that are correct without the file.
@@ -53,7 +68,8 @@ fn matches_with_file(
     file: &'static SettingsFile,
 ) -> Result<clap::ArgMatches, ConfigError> {
     let matches = |is_taken: &dyn Fn(&str) -> bool| {
-        let command = ignore_blank_variables(with_defaults_of(command.clone(), file, is_taken));
+        let command = with_defaults_of(command.clone(), arguments, file, is_taken);
+        let command = ignore_blank_variables(command, arguments);
         command.try_get_matches_from(arguments)
     };
     let error = match matches(&|_| true) {
@@ -77,6 +93,7 @@ fn matches_with_file(
 /// blank counts as unset, except for the settings that protect the pages.
 fn with_defaults_of(
     command: clap::Command,
+    arguments: &[OsString],
     file: &'static SettingsFile,
     is_taken: &dyn Fn(&str) -> bool,
 ) -> clap::Command {
@@ -90,17 +107,19 @@ fn with_defaults_of(
         Some(value) => arg.default_value(value),
         None => arg,
     });
-    command.mut_subcommands(|subcommand| with_defaults_of(subcommand, file, is_taken))
+    mut_named_subcommands(command, arguments, &|subcommand| {
+        with_defaults_of(subcommand, arguments, file, is_taken)
+    })
 }
 
 /// The command without the variables that are blank, which count as unset: a Compose file passes `NAME=` for
 /// each one that its user left out. The settings that protect the pages stay, and are then an error: without
 /// them, the pages would be open to everyone.
-fn ignore_blank_variables(command: clap::Command) -> clap::Command {
+fn ignore_blank_variables(command: clap::Command, arguments: &[OsString]) -> clap::Command {
     let is_ignored =
         |arg: &clap::Arg| !is_guard(arg) && variable_of(arg).is_some_and(|value| is_blank(&value));
     let command = command.mut_args(|arg| if is_ignored(&arg) { arg.env(Resettable::Reset) } else { arg });
-    command.mut_subcommands(ignore_blank_variables)
+    mut_named_subcommands(command, arguments, &|subcommand| ignore_blank_variables(subcommand, arguments))
 }
 
 /// Whether the argument protects the pages.
