@@ -288,7 +288,7 @@ async fn a_wrong_call_gets_one_line_that_says_what_to_do() {
         ("messages?channel=C1&chanel=C1", 400, "there is no parameter chanel"),
         ("messages?channel=C1&channel=C1", 400, "comes twice"),
         ("messages?channel=C1&since=tomorrow", 400, "since cannot be"),
-        ("messages?channel=C1&since=2023-11-15&until=2023-11-14", 400, "is not after since"),
+        ("messages?channel=C1&since=2023-11-15&until=2023-11-14", 400, "must be later than since"),
         ("messages?channel=%FF", 404, "no channel"),
         ("messages?channel=nowhere", 404, "no channel nowhere"),
         ("thread?channel=C1&ts=1", 400, "ts cannot be"),
