@@ -40,6 +40,11 @@ pub fn names(row: &Item) -> impl Iterator<Item = &str> {
     ["display_name", "real_name", "name"].into_iter().filter_map(|name| row.text(name))
 }
 
+/// The real name of a person in a row of the directory.
+pub fn real_name(row: &Item) -> Option<&str> {
+    row.text("real_name")
+}
+
 /// What a row says of a custom emoji: the address of its picture, or `alias:` and another emoji's name.
 /// `None` if the emoji was removed.
 pub fn emoji_value(row: &Item) -> Option<&str> {
