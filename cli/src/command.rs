@@ -20,10 +20,9 @@ use crate::operate::token::{SignOutArgs, TokenCommand};
 use crate::packaging::{CompletionsArgs, ManArgs};
 use crate::publish::PublishCommand;
 use crate::read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
-use crate::{cloudformation, demo, export, manifest, mcp, provision, report, search, setup, up, view};
-
-/// The package's version, with the commit if it is known.
-pub(crate) const VERSION: &str = env!("ANNALIST_VERSION");
+use crate::{
+    VERSION, cloudformation, demo, export, manifest, mcp, provision, report, search, setup, up, view,
+};
 
 /// Keeps a Slack workspace's history for the people who own it
 #[derive(Debug, Parser)]

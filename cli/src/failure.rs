@@ -64,7 +64,7 @@ fn line(error: &anyhow::Error) -> String {
 }
 
 /// Prints one line on standard error.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     // A failed write is ignored: there is nowhere else to report it.
     drop(writeln!(io::stderr(), "annalist: {}", plain::line(text)));
 }

@@ -53,6 +53,9 @@ use command::{Cli, Command};
 use failure::UsageError;
 use operate::files::{FilesChange, FilesCommand};
 
+/// The package's version, with the commit if it is known.
+pub(crate) const VERSION: &str = env!("ANNALIST_VERSION");
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_else(|| "annalist".into());

@@ -15,7 +15,7 @@ use rules::interval::Interval;
 use rules::message;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use crate::gaps::{FIRST_PAGE, MAX_MESSAGES, PAGE};
+use crate::presence::{self, FIRST_PAGE, MAX_MESSAGES, PAGE};
 use crate::{gaps, history};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl<'a> TeamCoverage<'a> {
     /// Reads the facts that all channels share.
     pub async fn read(archive: &'a dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let gaps = gaps::read(archive, team).await?;
-        let runs = gaps::runs(archive, team).await?;
+        let runs = presence::runs(archive, team).await?;
         let filled = filled::spans(&query_all(archive, Query::partition(key::filled(team))).await?);
         let unreadable = query_all(archive, Query::partition(key::unreadable(team))).await?;
         let facts = HistoryFacts::new(&filled, &filled::unreadables(&unreadable), []);

@@ -17,7 +17,7 @@ use rules::{channel, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::joined::ChannelOfTeam;
-use crate::{find, gaps};
+use crate::{find, presence};
 
 /// Maximum number of channels that are checked for whether a gap affects them. Each check reads a few rows.
 const MAX_CHANNELS: usize = 2_000;
@@ -35,7 +35,7 @@ pub async fn facts(archive: &dyn Archive, team: &TeamId, gaps: &[Gap]) -> Result
     let kept = channels_with_public_mark(archive, team).await?;
     let mut facts = HistoryFacts::new(&filled::spans(&spans), &filled::unreadables(&unreadables), kept);
     let for_all_channels = gaps.iter().filter(|gap| gap.channel.is_none() && gap.to.is_some());
-    let runs = gaps::runs(archive, team).await?;
+    let runs = presence::runs(archive, team).await?;
     let lacking: BTreeSet<ChannelId> =
         for_all_channels.flat_map(|gap| facts.lacking_channels(gap)).cloned().collect();
     for channel in lacking.iter().take(MAX_CHANNELS) {
@@ -77,7 +77,7 @@ pub async fn first_presence(
     channel: &ChannelId,
     runs: &[RunSpan],
 ) -> Result<Option<Ts>, ArchiveError> {
-    Ok(gaps::presence_signs(archive, team, channel, runs, &version::zero()).await?.into_iter().min())
+    Ok(presence::presence_signs(archive, team, channel, runs, &version::zero()).await?.into_iter().min())
 }
 
 /// What is left to read of the time before the events of a workspace's channels.
@@ -96,12 +96,12 @@ pub async fn unread(archive: &dyn Archive, team: &TeamId, now: &Ts) -> Result<Un
     let filled = filled::spans(&query_all(archive, Query::partition(key::filled(team))).await?);
     let unreadables = query_all(archive, Query::partition(key::unreadable(team))).await?;
     let mut facts = HistoryFacts::new(&filled, &filled::unreadables(&unreadables), []);
-    gaps::forget_refusals_before_joins(archive, team, &mut facts).await?;
+    presence::forget_refusals_before_joins(archive, team, &mut facts).await?;
     let mut spans: BTreeMap<ChannelId, Vec<FilledSpan>> = BTreeMap::new();
     for span in filled {
         spans.entry(span.channel.clone()).or_default().push(span);
     }
-    let runs = gaps::runs(archive, team).await?;
+    let runs = presence::runs(archive, team).await?;
     let erasures = ErasureFacts::load(archive, team).await?;
     let mut found = UnreadHistory::default();
     for channel in channels_with_public_mark(archive, team).await? {

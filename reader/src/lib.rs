@@ -37,6 +37,7 @@ pub mod numbers;
 pub mod permalink;
 pub mod pins;
 pub mod plain;
+mod presence;
 pub mod proof;
 pub mod range;
 pub mod rows;

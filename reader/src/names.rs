@@ -30,6 +30,8 @@ pub struct DisplayNames<'a> {
     known: HashMap<String, String>,
     /// The names of the organisations of known people who belong to another one, by the ids of the people.
     organisations: HashMap<String, String>,
+    /// The real names of known people who are shown under another name, by the ids of the people.
+    real_names: HashMap<String, String>,
     /// The handles of user groups by id; `None` for a group that the archive does not know.
     handles: HashMap<String, Option<String>>,
     /// Read once, when a message first mentions a channel.
@@ -52,6 +54,7 @@ impl<'a> DisplayNames<'a> {
             teams,
             known: HashMap::new(),
             organisations: HashMap::new(),
+            real_names: HashMap::new(),
             handles: HashMap::new(),
             channels: None,
             public: None,
@@ -102,6 +105,7 @@ impl<'a> DisplayNames<'a> {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
             self.organisations.clear();
+            self.real_names.clear();
         }
         if self.channels.is_none() && mentions_channel && self.public.is_none() {
             let mut channels = Vec::with_capacity(self.teams.len());
@@ -126,6 +130,10 @@ impl<'a> DisplayNames<'a> {
             let names_of = row.iter().flat_map(rules::directory::names);
             if let Some(name) = names_of.into_iter().find(|name| is_visible(name)) {
                 names.entry(&key.timestamp).or_insert(name);
+            }
+            let real = row.as_ref().and_then(rules::directory::real_name).filter(|name| is_visible(name));
+            if let Some(real) = real.filter(|_| self.public.is_none()).map(plain::line) {
+                self.real_names.entry(key.timestamp.clone()).or_insert(real);
             }
         }
         let homes: Vec<(&ItemKey, ItemKey)> = keys
@@ -224,6 +232,12 @@ impl<'a> DisplayNames<'a> {
             None => known(bot).or(name),
         };
         plain::line(shown.or(user).or(bot).unwrap_or("unknown"))
+    }
+
+    /// Returns a person's real name, safe to print, if they are shown under another one.
+    pub fn real_name(&self, id: &str) -> Option<&str> {
+        let shown = self.known.get(id)?;
+        self.real_names.get(id).filter(|real| *real != shown).map(String::as_str)
     }
 
     /// Returns the name of the organisation of a message's author, safe to print, if it is another one and its
@@ -330,6 +344,22 @@ mod tests {
             names.learn([&text]).await.unwrap();
             assert_eq!(names.organisation(&text.author), expected, "{user}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_real_name_is_told_if_another_one_is_shown() {
+        let archive = MemoryArchive::new();
+        person(&archive, "U1", json!({ "display_name": "ana", "real_name": "Ana\nGomez" })).await;
+        person(&archive, "U2", json!({ "display_name": "", "real_name": "Bo" })).await;
+        person(&archive, "U3", json!({ "display_name": "cy", "real_name": "\u{200b}" })).await;
+        let message = read(&json!({ "text": "<@U1> <@U2> <@U3> <@U4>" }).into(), &TimeZone::UTC);
+        let mut names = DisplayNames::new(&archive, team());
+        names.learn([&message]).await.unwrap();
+        let told = ["U1", "U2", "U3", "U4"].map(|id| names.real_name(id));
+        assert_eq!(told, [Some("Ana Gomez"), None, None, None]);
+        let mut names = DisplayNames::new(&archive, team()).for_the_public(Arc::new(PublicNames::default()));
+        names.learn([&message]).await.unwrap();
+        assert_eq!(names.real_name("U1"), None);
     }
 
     #[tokio::test]

@@ -20,8 +20,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::entries;
-use crate::follower::{self, BATCH_SIZE, FollowError};
-use crate::index::SearchIndex;
+use crate::follower::{self, FollowError};
+use crate::index::{BATCH_SIZE, SearchIndex};
 use crate::write::{known_place_id, place_query};
 
 /// The delay of the first check after a start, and the interval between two. A check reads the index once.

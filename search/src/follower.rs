@@ -17,11 +17,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::canvases;
 use crate::check;
-use crate::index::{IndexError, IndexedMessage, IndexedText, SearchIndex};
-
-/// Messages per batch. A batch takes about 50 ms, so that a follower stops quickly and locks the index only
-/// briefly.
-pub const BATCH_SIZE: usize = 1_000;
+pub use crate::index::BATCH_SIZE;
+use crate::index::{IndexError, SearchIndex};
+use crate::write::{IndexedMessage, IndexedText};
 
 /// Messages of the first batch if a search waits: even a slow machine writes them in time, so that each search
 /// makes progress.

@@ -14,7 +14,7 @@ use reader::permalink;
 use reader::search::document::{self, SearchDocument};
 use reader::search::matching::{self, MatchCandidate, SnippetPart};
 use reader::search::query::SearchQuery;
-use reader::search::resolve::{ResolveError, ResolvedCondition, ResolvedQuery};
+use reader::search::resolve::{ResolvedCondition, ResolvedQuery};
 use reader::text::{self, MessageText};
 use reader::thread;
 use rules::file::canvas_text::CanvasText;
@@ -23,8 +23,9 @@ use rules::{merge, project};
 use slack::ids::{FileId, TeamId, Ts};
 
 use crate::canvases;
+pub use crate::error::SearchError;
 use crate::expression::IndexQuery;
-use crate::index::{IndexError, IndexHit, SearchIndex};
+use crate::index::{IndexHit, SearchIndex};
 use crate::names::NameSource;
 
 /// Maximum and minimum number of messages per read from the archive. Most candidates match, so a read
@@ -93,18 +94,6 @@ pub struct SearchHit {
     pub permalink: String,
     /// The canvas that matches, if the message that shares it does not: `text` is its name then.
     pub canvas: Option<FileId>,
-}
-
-/// Why a search failed.
-#[derive(Debug, thiserror::Error)]
-pub enum SearchError {
-    /// The query names an unknown person or channel.
-    #[error(transparent)]
-    Resolve(#[from] ResolveError),
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
 }
 
 /// Answers a query.

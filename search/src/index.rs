@@ -9,50 +9,21 @@ use std::time::Duration;
 
 use ports::changes::ChangeCursor;
 use reader::access::HiddenChannels;
-use reader::joined::ChannelOfTeam;
 use reader::search::document::Facet;
 use rusqlite::{Connection, TransactionBehavior};
-use slack::ids::{TeamId, Ts};
+use slack::ids::TeamId;
 
 use crate::expression::IndexQuery;
-use crate::follower::BATCH_SIZE;
-use crate::names::RecentNames;
+use crate::recent_names::RecentNames;
 pub use crate::schema::IndexError;
 use crate::schema::{self, is_broken};
-use crate::{selection, write};
+use crate::selection;
+pub use crate::selection::IndexHit;
+use crate::write::{self, IndexedMessage};
 
-/// The new state of a message for the index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct IndexedMessage {
-    pub location: ChannelOfTeam,
-    /// When it was written.
-    pub ts: Ts,
-    /// `None` if the message must be removed from the index.
-    pub words: Option<IndexedText>,
-}
-
-/// The indexed content of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct IndexedText {
-    /// Its words, separated by spaces.
-    pub body: String,
-    /// Its facets, separated by spaces.
-    pub facets: String,
-    /// The root of its thread, in microseconds.
-    pub thread: Option<i64>,
-    /// Whether it is a message, and not the canvas of a channel.
-    pub is_message: bool,
-}
-
-/// A message that the index found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexHit {
-    /// Its id in the index. Messages of later seconds have greater ids.
-    pub id: i64,
-    pub location: ChannelOfTeam,
-    /// When it was written.
-    pub ts: Ts,
-}
+/// Messages per batch. A batch takes about 50 ms, so that a follower stops quickly and locks the index only
+/// briefly.
+pub const BATCH_SIZE: usize = 1_000;
 
 /// An open index. Clones share the connections.
 #[derive(Debug, Clone)]

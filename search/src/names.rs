@@ -1,7 +1,6 @@
-//! A short-lived cache of the names for queries. Reading the names of thousands of people takes longer than
-//! most searches.
+//! The names for queries: those that were read a short time ago, or the current ones.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -13,26 +12,12 @@ use reader::search::resolve::{self, ResolvedQuery};
 use slack::ids::TeamId;
 use tokio::time::Instant;
 
-use crate::hits::SearchError;
+use crate::error::SearchError;
 use crate::index::SearchIndex;
+use crate::recent_names::ReadNames;
 
 /// Delay until queries use a new name of a person or a channel. Hits always show the current names.
 const MAX_AGE: Duration = Duration::from_secs(60);
-
-/// The most recently read names.
-#[derive(Debug, Default)]
-pub(crate) struct RecentNames {
-    read: Mutex<Option<ReadNames>>,
-}
-
-#[derive(Debug, Clone)]
-struct ReadNames {
-    at: Instant,
-    teams: Vec<TeamId>,
-    /// The channels whose names are missing.
-    hidden: Arc<HiddenChannels>,
-    names: Arc<KnownNames>,
-}
 
 /// The source of the names for a query: the cache, and the archive that the query's reader gets.
 pub(crate) struct NameSource<'a> {
@@ -71,8 +56,7 @@ impl NameSource<'_> {
 
     /// Returns the names, at most a minute old.
     async fn recent(&self) -> Result<Arc<KnownNames>, ArchiveError> {
-        let read = self.index.names.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match read {
+        match self.index.names.get() {
             Some(read) if read.teams != self.teams || read.at.elapsed() >= MAX_AGE => self.refresh().await,
             Some(read) if read.hidden == *self.hidden => Ok(read.names),
             // Another reader's: the people are the same, the channels are not.
@@ -86,8 +70,7 @@ impl NameSource<'_> {
         let at = Instant::now();
         let names = Arc::new(KnownNames::read(self.archive, self.teams).await?);
         let (teams, hidden) = (self.teams.to_vec(), Arc::clone(self.hidden));
-        let read = ReadNames { at, teams, hidden, names: Arc::clone(&names) };
-        *self.index.names.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        self.index.names.set(ReadNames { at, teams, hidden, names: Arc::clone(&names) });
         Ok(names)
     }
 }

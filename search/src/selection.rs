@@ -6,12 +6,21 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::expression::IndexQuery;
-use crate::index::IndexHit;
 use crate::write::{end_id, first_id, known_place_id, ts_text};
 
 /// Maximum number of newest hits that are ranked. Ranking a hit costs about 2 µs, and for a word in every
 /// other message the best hit is no better than the newest.
 const MAX_RANKED: i64 = 10_000;
+
+/// A message that the index found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexHit {
+    /// Its id in the index. Messages of later seconds have greater ids.
+    pub id: i64,
+    pub location: ChannelOfTeam,
+    /// When it was written.
+    pub ts: Ts,
+}
 
 /// Returns the newest hits with ids less than `before`.
 pub(crate) fn newest(

@@ -4,13 +4,36 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use reader::joined::ChannelOfTeam;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use slack::ids::Ts;
 
 use crate::entries;
-use crate::index::{IndexedMessage, IndexedText};
 
 /// Number of ids per second. Further messages of the second get ids of the next second with free ids, which
 /// only affects the order of these messages.
 pub(crate) const IDS_PER_SECOND: i64 = 256;
+
+/// The new state of a message for the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IndexedMessage {
+    pub location: ChannelOfTeam,
+    /// When it was written.
+    pub ts: Ts,
+    /// `None` if the message must be removed from the index.
+    pub words: Option<IndexedText>,
+}
+
+/// The indexed content of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct IndexedText {
+    /// Its words, separated by spaces.
+    pub body: String,
+    /// Its facets, separated by spaces.
+    pub facets: String,
+    /// The root of its thread, in microseconds.
+    pub thread: Option<i64>,
+    /// Whether it is a message, and not the canvas of a channel.
+    pub is_message: bool,
+}
 
 /// A message in the index.
 struct KnownMessage {

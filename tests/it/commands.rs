@@ -167,7 +167,7 @@ async fn output_has_local_times_and_arguments_may_be_links() {
     for (arguments, expected) in [
         (
             &["messages", CHANNEL, "--since", "2023-11-15", "--until", "2023-11-14"][..],
-            "is not after --since",
+            "must be later than --since",
         ),
         (&["search", link], "`annalist thread https://example.slack.com/archives/"),
     ] {

@@ -11,6 +11,9 @@ use serde_json::json;
 use crate::links::ServedLinks;
 use crate::pages::notice;
 
+/// What a program reads if the archive cannot be read.
+pub const NOT_NOW: &str = "the archive cannot be read at the moment: try again soon";
+
 /// Why a page cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
@@ -83,5 +86,28 @@ pub(crate) fn redirect_to(address: &str) -> Response {
     match HeaderValue::from_str(address) {
         Ok(address) => (StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response(),
         Err(_) => PageError::missing("There is no such page.").into_response(),
+    }
+}
+
+/// Returns the path if it is on this site, or otherwise `/`.
+pub(crate) fn local(path: &str) -> &str {
+    let is_local = path.starts_with('/')
+        && !path.starts_with("//")
+        && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if is_local { path } else { "/" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_in_never_redirects_to_another_site() {
+        assert_eq!(local("/c/T1/C1?around=1.000000"), "/c/T1/C1?around=1.000000");
+        for path in
+            ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nb", "javascript:x"]
+        {
+            assert_eq!(local(path), "/", "{path}");
+        }
     }
 }

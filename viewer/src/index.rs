@@ -10,9 +10,13 @@ use ports::archive::Archive;
 use ports::changes::{ChangeCursor, Changes};
 use reader::access::Sight;
 use reader::joined::ChannelOfTeam;
+use search::counts::ChannelActivity;
 use search::follower;
 use search::index::SearchIndex;
 use tokio::time::{Instant, timeout};
+
+/// The activity at each location.
+pub(crate) type ChannelActivities = BTreeMap<ChannelOfTeam, ChannelActivity>;
 
 /// How long a page lets the index catch up, and the time after which it does not wait for a batch.
 const CATCH_UP: Duration = Duration::from_millis(50);

@@ -21,17 +21,18 @@ use ports::metrics::LIVE_STREAMS;
 use reader::access::{Reader, Sight};
 use reader::joined::ChannelOfTeam;
 use serde::Deserialize;
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::Ts;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::access::identity::{IdentityError, Presented};
-use crate::answer::{PageError, program_error};
+use crate::answer::{NOT_NOW, PageError, program_error};
 use crate::handlers::messages::{NewestArticles, newest_articles};
 use crate::handlers::timestamp;
-use crate::router::{NOT_NOW, on_page_thread, reader_of};
+use crate::live_feed::{ChangedChannels, LiveFeed};
+use crate::page_thread::on_page_thread;
 use crate::serve::Stopping;
-use crate::state::{ViewerState, Visit};
+use crate::state::{ViewerState, Visit, reader_of};
 
 /// The interval between two looks for changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -60,18 +61,6 @@ const COMMENT: &str = ":\n\n";
 const END: &str = "event: end\ndata:\n\n";
 /// More messages came than the page can be sent one by one.
 const GAP: &str = "event: gap\ndata:\n\n";
-
-/// The channels that changed, each with the number of times since the feed began.
-type ChangedChannels = BTreeMap<(TeamId, ChannelId), u64>;
-
-/// The changes of all channels, and the open streams.
-#[derive(Default)]
-pub(crate) struct LiveFeed {
-    changed: watch::Sender<ChangedChannels>,
-    is_followed: Mutex<bool>,
-    /// The number of streams by reader.
-    streams: Mutex<BTreeMap<String, usize>>,
-}
 
 /// The place of a stream among the open ones.
 struct StreamPlace {

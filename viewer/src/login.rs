@@ -1,6 +1,6 @@
 //! The log-in with a password, and the first page of the sign-in with a provider.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,25 +10,19 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::access::{COOKIE_NAME, ViewerAccess};
-use crate::answer::{PageError, html, notice_response, redirect_to};
+use crate::answer::{PageError, html, local, notice_response, redirect_to};
 use crate::links::ServedLinks;
 use crate::pages::login;
 use crate::sign_in;
 use crate::state::ViewerState;
 
-/// Delay of the response to a wrong password or cookie, so that guessing is impractical.
-const WRONG_GUESS_DELAY: Duration = Duration::from_secs(1);
-
 /// The time from a wrong password until the next password is compared, even if the client of the wrong one is
 /// gone: all clients together try at most twenty a second. If all connections of the listener send wrong
 /// passwords, the right one waits for seven seconds, which is less than [`LOGIN_TIMEOUT`].
 const WRONG_PASSWORD_PAUSE: Duration = Duration::from_millis(50);
-
-/// The interval between two log lines about wrong guesses.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Timeout for a log-in, after which its connection is closed, because clients are not authenticated yet. It
 /// includes the delay after a wrong password.
@@ -41,42 +35,6 @@ const COOKIE_ATTRIBUTES: &str = "Path=/; HttpOnly; SameSite=Lax; Max-Age=3153600
 
 /// Maximum size of the form: a password, and an address to go to.
 const MAX_FORM_BYTES: usize = 8 * 1024;
-
-/// The wrong passwords and cookies of all clients.
-#[derive(Default)]
-pub(crate) struct WrongGuesses {
-    /// Locked while a password is compared, and for [`WRONG_PASSWORD_PAUSE`] after a wrong one. Clients get it
-    /// in the order of their requests.
-    turn: Arc<tokio::sync::Mutex<()>>,
-    unlogged: Mutex<UnloggedGuesses>,
-}
-
-#[derive(Default)]
-struct UnloggedGuesses {
-    logged_at: Option<Instant>,
-    count: u64,
-}
-
-impl WrongGuesses {
-    /// Counts a wrong guess, and returns after the time that it costs.
-    pub(crate) async fn answer_wrong(&self) {
-        if let Some(guesses) = self.count_wrong() {
-            tracing::warn!(guesses, "a client sent wrong passwords or cookies for the pages");
-        }
-        sleep(WRONG_GUESS_DELAY).await;
-    }
-
-    /// Counts a wrong guess. Returns the guesses since the last log line, if it is time for another.
-    fn count_wrong(&self) -> Option<u64> {
-        let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
-        unlogged.count += 1;
-        if unlogged.logged_at.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
-            return None;
-        }
-        unlogged.logged_at = Some(Instant::now());
-        Some(std::mem::take(&mut unlogged.count))
-    }
-}
 
 /// Redirects to the log-in form and deletes the browser's cookie, so that an old one costs a second once.
 pub(crate) fn without_cookie(to_form: Response) -> Response {
@@ -153,37 +111,4 @@ async fn log_in(
 /// Whether the client's address is of `https`, which a proxy in front says.
 pub(crate) fn is_https(headers: &HeaderMap) -> bool {
     headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
-}
-
-/// Returns the path if it is on this site, or otherwise `/`.
-pub(crate) fn local(path: &str) -> &str {
-    let is_local = path.starts_with('/')
-        && !path.starts_with("//")
-        && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if is_local { path } else { "/" }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_in_never_redirects_to_another_site() {
-        assert_eq!(local("/c/T1/C1?around=1.000000"), "/c/T1/C1?around=1.000000");
-        for path in
-            ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nb", "javascript:x"]
-        {
-            assert_eq!(local(path), "/", "{path}");
-        }
-    }
-
-    /// Uses virtual time.
-    #[tokio::test(start_paused = true)]
-    async fn wrong_guesses_are_logged_once_a_minute_with_their_number() {
-        let guesses = WrongGuesses::default();
-        assert_eq!(guesses.count_wrong(), Some(1));
-        assert!((0..500).all(|_| guesses.count_wrong().is_none()));
-        sleep(LOG_INTERVAL).await;
-        assert_eq!([guesses.count_wrong(), guesses.count_wrong()], [Some(501), None]);
-    }
 }

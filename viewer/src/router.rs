@@ -1,7 +1,6 @@
 //! Routes requests to handlers, with the middleware for all requests.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -11,64 +10,19 @@ use axum::http::{StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use jiff::tz::TimeZone;
-use ports::archive::Archive;
-use ports::clock::SharedClock;
-use ports::files::Files;
-use reader::access::{Reader, Sight};
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::access::identity::{IdentityError, Presented, RequestIdentity};
-use crate::access::{Access, Admission, ViewerAccess};
+use crate::access::identity::{IdentityError, Presented};
+use crate::access::{Admission, ViewerAccess};
 use crate::access_log::OpenedRoute;
-use crate::answer::{PageError, error_page, notice_response, program_error, redirect_to};
+use crate::answer::{NOT_NOW, PageError, error_page, notice_response, program_error, redirect_to};
 use crate::assets::{self, Asset};
 use crate::handlers::{about, feeds, links, messages, search, site};
-use crate::index::IndexSource;
 use crate::login;
+use crate::page_thread::{PAGE_TIMEOUT, on_page_thread};
 use crate::pages::login::query_value;
-use crate::state::ViewerState;
+use crate::state::{Viewer, ViewerState, reader_of};
 use crate::{file_bytes, headers, live};
-
-/// Maximum number of pages that are rendered concurrently; further requests wait. Each page keeps its data in
-/// memory, and more concurrency does not make the archive faster. Each has a blocking thread of the runtime, which
-/// needs others for the reads of the pages.
-pub const MAX_CONCURRENT_PAGES: usize = 8;
-
-/// What a program reads if the archive cannot be read.
-pub const NOT_NOW: &str = "the archive cannot be read at the moment: try again soon";
-
-/// Timeout for a page. On one machine a page takes milliseconds, and the figures of a large archive some
-/// seconds.
-pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The dependencies and settings of the pages.
-pub struct Viewer {
-    /// The archive, which is only read.
-    pub archive: Arc<dyn Archive>,
-    /// The file store.
-    pub files: Arc<dyn Files>,
-    /// The search index.
-    pub index: IndexSource,
-    pub clock: SharedClock,
-    /// The time zone of times and days.
-    pub zone: TimeZone,
-    /// The access control.
-    pub access: Access,
-    /// Whether every reader sees the channels that were public and are private now, and not only their members.
-    pub is_private_for_all: bool,
-    /// Whether pages of channels show new messages while they are open. It reads the changes twice a second, which
-    /// costs money on AWS.
-    pub has_live: bool,
-    /// Whether the log says who reads what.
-    pub logs_access: bool,
-    /// Routes for programs, below `/api/` and at `/mcp`. Their requests have a [`Reader`] and a
-    /// [`ReaderArchive`](crate::ReaderArchive) in their extensions.
-    pub programs: Router,
-}
 
 /// Returns the router of all pages. Except for the log-in, they only accept GET and HEAD.
 pub fn router(mut viewer: Viewer) -> Router {
@@ -241,13 +195,6 @@ fn not_now(error: &dyn std::error::Error) -> Response {
     program_error(StatusCode::SERVICE_UNAVAILABLE, NOT_NOW)
 }
 
-/// Returns the reader, with what they see now.
-pub(crate) async fn reader_of(state: &ViewerState, identity: RequestIdentity) -> Result<Reader, PageError> {
-    let RequestIdentity { label, via, person, sees_everything } = identity;
-    let sight = if sees_everything { Sight::Everything } else { state.sight(person.as_ref()).await? };
-    Ok(Reader { label, via, person, sight })
-}
-
 fn redirect_to_login(uri: &Uri) -> Response {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let next =
@@ -270,31 +217,6 @@ async fn limit_concurrency(State(state): State<Arc<ViewerState>>, request: Reque
         return error_page(StatusCode::BAD_REQUEST, "Invalid request", "This address cannot be read.");
     }
     answer
-}
-
-/// Makes a page in a thread of its own, when a slot is free, so that the work for long texts never stands before an
-/// event of the same process. `None` if it panics.
-pub(crate) async fn on_page_thread<F: Future>(
-    slots: &Arc<Semaphore>,
-    page: impl FnOnce() -> F + Send + 'static,
-) -> Option<F::Output>
-where
-    F::Output: Send + 'static,
-{
-    let slot = Arc::clone(slots).acquire_owned().await;
-    // Dropped if the client is gone or the time is over; the work then ends at its next wait.
-    let (_wanted, unwanted) = oneshot::channel::<()>();
-    let runtime = Handle::current();
-    let made = spawn_blocking(move || {
-        let _slot = slot;
-        runtime.block_on(async {
-            tokio::select! {
-                page = page() => Some(page),
-                _ = unwanted => None,
-            }
-        })
-    });
-    made.await.ok().flatten()
 }
 
 fn is_page(response: &Response) -> bool {

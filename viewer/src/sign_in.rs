@@ -18,9 +18,8 @@ use crate::access::people::NamedPerson;
 use crate::access::provider::{SignIn, StartedSignIn};
 use crate::access::session::{Session, SessionOwner};
 use crate::access::{COOKIE_NAME, ViewerAccess};
-use crate::answer::{PageError, html, redirect_to};
+use crate::answer::{PageError, html, local, redirect_to};
 use crate::links::ServedLinks;
-use crate::login::local;
 use crate::pages::login;
 use crate::state::ViewerState;
 

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -17,21 +18,46 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::access::Access;
-use crate::access::identity::Admissions;
+use crate::access::identity::{Admissions, RequestIdentity};
 use crate::answer::PageError;
+use crate::cached_value::CachedValue;
 use crate::gather;
 use crate::gather::pictures::EmojiBook;
-use crate::handlers::{CachedValue, ChannelActivities};
-use crate::index::FreshIndex;
-use crate::live::LiveFeed;
-use crate::login::WrongGuesses;
+use crate::index::{ChannelActivities, FreshIndex, IndexSource};
+use crate::live_feed::LiveFeed;
+use crate::page_thread::{MAX_CONCURRENT_PAGES, PAGE_TIMEOUT, on_page_thread};
 use crate::pages::sidebar::ChannelMenu;
-use crate::router::{MAX_CONCURRENT_PAGES, PAGE_TIMEOUT, Viewer, on_page_thread};
+use crate::wrong_guesses::WrongGuesses;
 
 /// Maximum age of what is read of every channel: the menu, and which channels are private. It needs a query per
 /// channel, so the longer age applies to remote archives, which are polled less often.
 const CHANNELS_AGE: Duration = Duration::from_secs(2);
 const LONG_CHANNELS_AGE: Duration = Duration::from_secs(60);
+
+/// The dependencies and settings of the pages.
+pub struct Viewer {
+    /// The archive, which is only read.
+    pub archive: Arc<dyn Archive>,
+    /// The file store.
+    pub files: Arc<dyn Files>,
+    /// The search index.
+    pub index: IndexSource,
+    pub clock: SharedClock,
+    /// The time zone of times and days.
+    pub zone: TimeZone,
+    /// The access control.
+    pub access: Access,
+    /// Whether every reader sees the channels that were public and are private now, and not only their members.
+    pub is_private_for_all: bool,
+    /// Whether pages of channels show new messages while they are open. It reads the changes twice a second, which
+    /// costs money on AWS.
+    pub has_live: bool,
+    /// Whether the log says who reads what.
+    pub logs_access: bool,
+    /// Routes for programs, below `/api/` and at `/mcp`. Their requests have a [`Reader`] and a
+    /// [`ReaderArchive`](crate::ReaderArchive) in their extensions.
+    pub programs: Router,
+}
 
 /// The state that the handlers share.
 pub(crate) struct ViewerState {
@@ -119,6 +145,13 @@ impl ViewerState {
     fn channels_age(&self) -> Duration {
         self.index.poll_interval().clamp(CHANNELS_AGE, LONG_CHANNELS_AGE)
     }
+}
+
+/// Returns the reader, with what they see now.
+pub(crate) async fn reader_of(state: &ViewerState, identity: RequestIdentity) -> Result<Reader, PageError> {
+    let RequestIdentity { label, via, person, sees_everything } = identity;
+    let sight = if sees_everything { Sight::Everything } else { state.sight(person.as_ref()).await? };
+    Ok(Reader { label, via, person, sight })
 }
 
 /// The archive that the reader of a request gets; one of the extensions of the request, next to the [`Reader`].

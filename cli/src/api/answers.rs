@@ -3,15 +3,14 @@
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use ports::archive::Archive;
 use process::config::IndexArgs;
 use reader::access::Reader;
 use reader::search::query::SearchQuery;
 use serde::Deserialize;
-use viewer::NOT_NOW;
 
 use super::ReadApi;
+use super::error::ApiError;
 use super::routes::{ApiCall, ApiCommand, ApiRoute};
 use crate::UsageError;
 use crate::plain;
@@ -31,52 +30,6 @@ const MAX_SKIPPED: usize = 100_000;
 pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     pub(super) next: Option<String>,
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(super) struct ApiError {
-    pub(super) status: StatusCode,
-    /// What to do next, in one line.
-    pub(super) line: String,
-}
-
-impl ApiError {
-    pub(super) fn invalid(line: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, line: line.into() }
-    }
-
-    pub(super) fn too_long() -> Self {
-        let line = "this takes too long at the moment: ask for less, or try again later";
-        Self { status: StatusCode::SERVICE_UNAVAILABLE, line: line.to_owned() }
-    }
-
-    fn failed(error: &dyn std::fmt::Display) -> Self {
-        tracing::warn!(%error, "cannot answer a call of the API");
-        Self { status: StatusCode::SERVICE_UNAVAILABLE, line: NOT_NOW.to_owned() }
-    }
-}
-
-impl From<ReadError> for ApiError {
-    fn from(error: ReadError) -> Self {
-        let (status, line) = match error {
-            ReadError::Channel(_)
-            | ReadError::UnknownTeam(_)
-            | ReadError::UnknownUser { .. }
-            | ReadError::UnknownMessage { .. } => (StatusCode::NOT_FOUND, error.to_string()),
-            ReadError::EmptyRange { since, until } => {
-                (StatusCode::BAD_REQUEST, format!("until {until} is not after since {since}"))
-            }
-            ReadError::Output(error) if error.kind() == ErrorKind::FileTooLarge => {
-                let line = "the answer is larger than 16 MiB: ask for less, with limit or channel";
-                (StatusCode::PAYLOAD_TOO_LARGE, line.to_owned())
-            }
-            ReadError::Files(_) | ReadError::Archive(_) | ReadError::Output(_) => {
-                return Self::failed(&error);
-            }
-        };
-        Self { status, line: plain::line(&line) }
-    }
 }
 
 /// A body that is not larger than [`MAX_BODY_BYTES`].
@@ -239,6 +192,8 @@ fn first_ts(lines: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
+
     use super::*;
 
     #[test]

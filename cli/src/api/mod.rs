@@ -1,11 +1,13 @@
 //! The read API, `/api/v1/…`: what the read commands print with `--json`, over HTTP.
 //!
-//! * [`routes`] is the table of routes and their parameters; [`answers`] runs the commands.
+//! * [`routes`] is the table of routes and their parameters; [`answers`] runs the commands, [`error`] says why
+//!   there is no answer.
 //! * [`rate`] limits the calls of each reader.
 
 mod answers;
 #[cfg(test)]
 mod api_tests;
+mod error;
 #[cfg(test)]
 mod member_tests;
 mod rate;
@@ -27,7 +29,8 @@ use viewer::{ReaderArchive, program_error};
 
 use crate::search::SearchSource;
 use crate::zone::Zone;
-use answers::{Answer, ApiError};
+use answers::Answer;
+use error::ApiError;
 use routes::{ApiCall, ApiRoute, ROUTES};
 
 pub(crate) use rate::CallLimits;

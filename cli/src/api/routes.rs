@@ -7,7 +7,7 @@ use process::config::zone::{NamedZone, ZoneArgs};
 use reader::permalink;
 use slack::ids::{TeamId, Ts};
 
-use super::answers::ApiError;
+use super::error::ApiError;
 use crate::plain;
 use crate::read::{ReadArgs, TimeBound, team};
 use crate::zone::Zone;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::play::Acks;
-use super::tally::ArchiveCounts;
+use super::week::ArchiveCounts;
 use super::week::{DeliveryKind, DemoRequest, WeekHead};
 use crate::plain;
 

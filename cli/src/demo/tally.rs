@@ -12,42 +12,7 @@ use serde_json::Value;
 use slack::ids::{FileId, TeamId, Ts};
 use workers::quarantine;
 
-use super::week::{BOT, SERVED, TEAM};
-
-/// Counts of everything that the demo plays.
-#[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
-pub(super) struct ArchiveCounts {
-    pub(super) channels: usize,
-    /// Earlier names of channels.
-    pub(super) former_names: usize,
-    pub(super) archived: usize,
-    pub(super) deleted_channels: usize,
-    pub(super) private: usize,
-    pub(super) messages: usize,
-    /// Messages that were edited.
-    pub(super) edited: usize,
-    /// Message versions that edits replaced.
-    pub(super) revisions: usize,
-    pub(super) deleted: usize,
-    pub(super) threads: usize,
-    pub(super) replies: usize,
-    pub(super) reactions: usize,
-    pub(super) people: usize,
-    /// Files that are stored byte for byte as Slack serves them.
-    pub(super) files_stored: usize,
-    /// Files in messages that have the key of the stored copy.
-    pub(super) files_shared: usize,
-    /// Files that were deleted in Slack.
-    pub(super) files_deleted: usize,
-    /// Files that Slack does not serve.
-    pub(super) files_skipped: usize,
-    pub(super) files_failed: usize,
-    /// Pictures of people and custom emoji.
-    pub(super) images: usize,
-    /// Periods in which events were lost.
-    pub(super) gaps: usize,
-    pub(super) quarantined: u64,
-}
+use super::week::{ArchiveCounts, BOT, SERVED, TEAM};
 
 /// Counts the contents of the archive and of the file store.
 pub(super) async fn count(

@@ -9,8 +9,6 @@ use ports::clock::TimestampMs;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::tally::ArchiveCounts;
-
 /// The id of the made-up workspace.
 pub(super) const TEAM: &str = "T0DEMO";
 
@@ -80,6 +78,41 @@ pub(super) struct DirectorySnapshot {
     pub(super) people: Vec<Value>,
     /// Names and addresses of custom emoji.
     pub(super) emoji: Map<String, Value>,
+}
+
+/// Counts of everything that the demo plays.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct ArchiveCounts {
+    pub(super) channels: usize,
+    /// Earlier names of channels.
+    pub(super) former_names: usize,
+    pub(super) archived: usize,
+    pub(super) deleted_channels: usize,
+    pub(super) private: usize,
+    pub(super) messages: usize,
+    /// Messages that were edited.
+    pub(super) edited: usize,
+    /// Message versions that edits replaced.
+    pub(super) revisions: usize,
+    pub(super) deleted: usize,
+    pub(super) threads: usize,
+    pub(super) replies: usize,
+    pub(super) reactions: usize,
+    pub(super) people: usize,
+    /// Files that are stored byte for byte as Slack serves them.
+    pub(super) files_stored: usize,
+    /// Files in messages that have the key of the stored copy.
+    pub(super) files_shared: usize,
+    /// Files that were deleted in Slack.
+    pub(super) files_deleted: usize,
+    /// Files that Slack does not serve.
+    pub(super) files_skipped: usize,
+    pub(super) files_failed: usize,
+    /// Pictures of people and custom emoji.
+    pub(super) images: usize,
+    /// Periods in which events were lost.
+    pub(super) gaps: usize,
+    pub(super) quarantined: u64,
 }
 
 /// Everything but the events.

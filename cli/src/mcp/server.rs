@@ -95,7 +95,7 @@ impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new("annalist", crate::command::VERSION))
+            .with_server_info(Implementation::new("annalist", crate::VERSION))
             .with_instructions(tools::INSTRUCTIONS)
     }
 

@@ -20,7 +20,6 @@ use slack::hex::to_hex;
 
 use crate::operate::named_files::{NamedFiles, named_bytes};
 use crate::operate::packing::{FILES, MANIFEST, header};
-use crate::operate::restore::BUCKET_SCHEME;
 use crate::operate::target::{self, TargetFile, private_file_options};
 use crate::plain;
 use crate::read::human_size;
@@ -50,6 +49,14 @@ pub(crate) struct BackupArgs {
     without_files: bool,
     #[command(flatten)]
     backend: BackendArgs,
+}
+
+/// What the address of files in a bucket begins with.
+pub(crate) const BUCKET_SCHEME: &str = "s3://";
+
+/// The line that says in which bucket the files are.
+pub(crate) fn bucket_line(place: &str) -> String {
+    format!("The files are in {0}: start with --files {0} (ANNALIST_FILES).", plain::line(place))
 }
 
 /// Returns the data folder of the embedded backend. Returns an error for AWS, where the command does not

@@ -15,9 +15,9 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use workers::eraser::find_held;
 
 use super::date::date;
-use super::erase::wait_for_writers;
 use super::scope::{self, ScopeArgs};
 use crate::UsageError;
+use crate::failure::say;
 use crate::plain;
 use crate::read::channel_name;
 
@@ -246,6 +246,15 @@ pub(crate) struct OnHold {
     id: String,
     reason: String,
     since: String,
+}
+
+/// On AWS, waits until every writer has read the facts. In a folder, writers see them at once.
+pub(super) async fn wait_for_writers(backend: &Backend) {
+    let wait = backend.writers_know_after();
+    if !wait.is_zero() {
+        say(&format!("waiting {} s until every writer knows of it", wait.as_secs()));
+        tokio::time::sleep(wait).await;
+    }
 }
 
 /// Returns the hold that keeps something of what an erasure covers; `what` is its scope in words.

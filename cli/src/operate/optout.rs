@@ -13,7 +13,7 @@ use rules::message::rfc3339;
 use serde_json::json;
 use slack::ids::{TeamId, Ts};
 
-use super::erase::wait_for_writers;
+use super::hold::wait_for_writers;
 use super::scope::{self, ScopeArgs};
 use crate::plain;
 use crate::read::channel_name;

@@ -16,16 +16,13 @@ use slack::ids::Ts;
 
 use crate::blocking::block_on;
 use crate::failure::UsageError;
-use crate::operate::backup::embedded_folder;
+use crate::operate::backup::{BUCKET_SCHEME, bucket_line, embedded_folder};
 use crate::operate::copy;
 use crate::operate::date::date;
 use crate::operate::erase::FILE;
 use crate::operate::packing::Packed;
 use crate::plain;
 use crate::read::human_size;
-
-/// What the address of files in a bucket begins with.
-pub(crate) const BUCKET_SCHEME: &str = "s3://";
 
 /// Size of the copy buffer.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -100,11 +97,6 @@ fn write_packed(
         entry.path
     );
     file.sync_all().with_context(|| format!("cannot write {}", entry.path))
-}
-
-/// The line that says in which bucket the files are.
-pub(crate) fn bucket_line(place: &str) -> String {
-    format!("The files are in {0}: start with --files {0} (ANNALIST_FILES).", plain::line(place))
 }
 
 fn print_summary(

@@ -7,8 +7,6 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
-use super::target::private_file_options;
-
 /// The file's name in the folder.
 pub(crate) const SUMS: &str = "SHA256SUMS";
 
@@ -33,7 +31,7 @@ pub(crate) fn write(folder: &Path) -> io::Result<()> {
         }
     }
     lines.sort_unstable();
-    let mut file = private_file_options().open(folder.join(SUMS))?;
+    let mut file = disk::private_file_options().write(true).create_new(true).open(folder.join(SUMS))?;
     let mut text = String::new();
     for (name, hash) in lines {
         text.push_str(&line(&name, &hash));

@@ -42,7 +42,7 @@ pub(crate) use coverage::{CoverageArgs, coverage};
 pub(crate) use files::{FilesArgs, files};
 pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;
-pub(crate) use range::{TimeBound, range_between};
+pub(crate) use range::{EmptyRange, TimeBound, range_between};
 pub(crate) use reader::numbers::human_size;
 pub(crate) use render::{MessageLayout, Render, shared_files};
 pub(crate) use revisions::revisions;
@@ -206,13 +206,8 @@ pub(crate) enum ReadError {
         ts: Ts,
     },
     /// The end of a range is not after its beginning.
-    #[error("--until {until} is not after --since {since}")]
-    EmptyRange {
-        /// The beginning.
-        since: Ts,
-        /// The end.
-        until: Ts,
-    },
+    #[error(transparent)]
+    EmptyRange(#[from] EmptyRange),
     /// The location of the file store is unknown.
     #[error(transparent)]
     Files(#[from] BackendError),
@@ -232,7 +227,7 @@ impl ReadError {
             | Self::UnknownTeam(_)
             | Self::UnknownUser { .. }
             | Self::UnknownMessage { .. }
-            | Self::EmptyRange { .. } => true,
+            | Self::EmptyRange(_) => true,
             Self::Files(_) | Self::Archive(_) | Self::Output(_) => false,
         }
     }

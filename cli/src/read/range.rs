@@ -72,14 +72,23 @@ impl TimeBound {
     }
 }
 
+/// The end of a range is not after its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("--until is exclusive and must be later than --since")]
+pub(crate) struct EmptyRange;
+
 /// Returns the range between two bounds, with local times in this zone.
 pub(crate) fn range_between(
     since: Option<&TimeBound>,
     until: Option<&TimeBound>,
     zone: &TimeZone,
-) -> TimeRange {
+) -> Result<TimeRange, EmptyRange> {
     let first = |bound: &TimeBound| bound.first(zone);
-    TimeRange { since: since.map(first), until: until.map(first) }
+    let range = TimeRange { since: since.map(first), until: until.map(first) };
+    match (&range.since, &range.until) {
+        (Some(since), Some(until)) if since >= until => Err(EmptyRange),
+        _ => Ok(range),
+    }
 }
 
 #[cfg(test)]
@@ -123,5 +132,17 @@ mod tests {
         ] {
             assert!(TimeBound::parse(invalid).is_err(), "{invalid:?}");
         }
+    }
+
+    #[test]
+    fn a_range_that_does_not_end_after_its_beginning_is_refused() {
+        let between = |since: &str, until: &str| {
+            let [since, until] = [since, until].map(|text| TimeBound::parse(text).unwrap());
+            range_between(Some(&since), Some(&until), &TimeZone::UTC)
+        };
+        assert_eq!(between("2026-11-02", "2026-11-01"), Err(EmptyRange));
+        assert_eq!(between("2026-11-01", "2026-11-01"), Err(EmptyRange));
+        assert!(between("2026-11-01", "1793491200.000001").is_ok());
+        assert_eq!(range_between(None, None, &TimeZone::UTC), Ok(TimeRange::default()));
     }
 }

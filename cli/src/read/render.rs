@@ -9,7 +9,7 @@ use reader::files;
 use reader::names::DisplayNames;
 use reader::numbers::human_size;
 use reader::text::{Manner, MessageText, flat};
-use rules::view::MessageView;
+use rules::view::{MessageView, file_size};
 
 use crate::plain;
 use crate::zone::Zone;
@@ -135,7 +135,7 @@ pub(crate) fn shared_files(message: &MessageView) -> impl Iterator<Item = String
 fn shared_file(message: &MessageView, file: &Value) -> String {
     let name = ["name", "title", "id"].into_iter().find_map(|name| file[name].as_str());
     let mut shown = format!("[file: {}", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME));
-    let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
+    let size = file_size(file).map(human_size);
     let state = files::file_state(message, file);
     let deleted = (files::is_deleted(file) && state != Some("deleted")).then(|| "deleted".to_owned());
     for detail in [size, state.map(plain::line), deleted].into_iter().flatten() {

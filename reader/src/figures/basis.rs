@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 use rules::figures::person::PersonFacts;
 use slack::hex::to_hex;
 
-use super::counting::{CountedChannel, People};
+use super::counting::CountedChannel;
+use super::people::People;
 use super::period::Period;
 use super::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 

@@ -7,7 +7,7 @@ use rules::figures::message::CountedMessage;
 use rules::figures::rollup;
 use slack::ids::TeamId;
 
-use super::counting::People;
+use super::people::People;
 use super::rollups::Rollups;
 use crate::concurrent::read_all;
 use crate::joined::JoinedChannel;

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::basis::Basis;
-use super::counting::People;
-use super::making::NotableDays;
 use super::message;
+use super::people::People;
 use super::period::Period;
 use super::report::Scope;
 use super::rollups::Rollups;
@@ -19,6 +18,14 @@ use crate::concurrent::read_all;
 use crate::directory::{self, WorkspaceChannels, WorkspaceFacts};
 use crate::joined::{ChannelOfTeam, JoinedChannel};
 use crate::range::ts_from_micros;
+
+/// Days of a period, in UTC, that a reader of a report must know of.
+pub(super) struct NotableDays {
+    /// Days on which messages may be missing.
+    pub(super) incomplete: Vec<String>,
+    /// Days whose messages a retention rule has removed, in a channel at least.
+    pub(super) expired: Vec<String>,
+}
 
 /// The inputs of a report besides its days.
 pub(super) struct ReportInputs {

@@ -10,9 +10,10 @@ use rules::interval::{Cover, Interval};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::basis::Basis;
-use super::counting::{AboutPerson, Counter, People};
+use super::counting::{AboutPerson, Counter};
 use super::first_posts::{self, FirstPostReader};
-use super::inputs::{ReplyCandidates, ReportInputs};
+use super::inputs::{NotableDays, ReplyCandidates, ReportInputs};
+use super::people::People;
 use super::period::Period;
 use super::report::{Figure, FigureName, FiguresReport, Number, Scope, ZoneRow};
 use super::rollups::{RollupCoverage, Rollups};
@@ -45,14 +46,6 @@ pub struct ReportSources<'a> {
     pub(super) grounds: ReportInputs,
     days: NotableDays,
     now_micros: i64,
-}
-
-/// Days of a period, in UTC, that a reader of a report must know of.
-pub(super) struct NotableDays {
-    /// Days on which messages may be missing.
-    pub(super) incomplete: Vec<String>,
-    /// Days whose messages a retention rule has removed, in a channel at least.
-    pub(super) expired: Vec<String>,
 }
 
 /// A report, with the messages whose replies may change it later.

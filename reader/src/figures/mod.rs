@@ -16,6 +16,7 @@ mod inputs;
 pub mod json;
 pub mod making;
 pub mod message;
+pub mod people;
 pub mod period;
 pub mod person;
 pub mod report;

@@ -13,7 +13,7 @@ use rules::figures::message::DAY_MICROS;
 use rules::figures::rollup::{self, ChannelDay, FiguresState, RollupDay};
 use slack::ids::{ChannelId, TeamId};
 
-use super::counting::People;
+use super::people::People;
 use super::period::Period;
 use crate::directory;
 use crate::joined::{ChannelOfTeam, JoinedChannel};

@@ -6,7 +6,8 @@ use rules::figures::day::{PersonDay, TOP};
 use rules::figures::person::{AuthorKind, PersonFacts};
 use slack::ids::{ChannelId, Ts};
 
-use super::counting::{CountedChannel, People};
+use super::counting::CountedChannel;
+use super::people::People;
 use super::report::ZoneRow;
 
 /// Minutes of a day and of a week.

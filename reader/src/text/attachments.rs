@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::blocks::{blocks, list, text, title_link};
 use super::mrkdwn;
-use super::spans::{LineBuffer, LineKind, TextFrame, TextLine, TextSpan};
+use super::spans::{LineBuffer, LineKind, TextFrame, TextLine, TextSpan, split_lines};
 
 /// Adds the content of attachments, except that of previews without content.
 pub(super) fn attachments(attachments: &Value, lines: &mut LineBuffer<'_>) {
@@ -55,7 +55,8 @@ fn content(attachment: &Value, lines: &mut LineBuffer<'_>) {
     add_text(attachment, "pretext", lines);
     add_text(attachment, "author_name", lines);
     if text(attachment, "title").is_some() {
-        lines.spans(title_link(&attachment["title"], &attachment["title_link"], lines));
+        let title = split_lines(title_link(&attachment["title"], &attachment["title_link"], lines));
+        lines.lines(LineKind::Heading, title.into_iter().map(TextLine::plain));
     }
     // Blocks contain the same text and more.
     let mut inside = lines.empty_like();

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
 use serde_json::Value;
 
 use super::changes;
 use super::erasures::Erasures;
 use super::reader::ReaderPool;
-use super::writer::{Transaction, WriteError, WriterThread};
+use super::rows::{item, unavailable};
+use super::writer::{Transaction, WriterThread};
 use ports::archive::erasure::author;
 use ports::archive::{
     Archive, ArchiveError, Attributes, Item, ItemKey, MAX_ITEM_BYTES, Page, Partition, Query, Update,
@@ -158,10 +159,6 @@ impl Archive for EmbeddedArchive {
     }
 }
 
-pub(super) fn unavailable(error: WriteError) -> ArchiveError {
-    ArchiveError::Unavailable(error.0)
-}
-
 fn check_size(key: &ItemKey, json_bytes: usize) -> Result<(), ArchiveError> {
     let bytes = key.item_id.len() + key.timestamp.len() + json_bytes;
     if bytes > MAX_ITEM_BYTES { Err(ArchiveError::TooLarge { bytes }) } else { Ok(()) }
@@ -306,15 +303,6 @@ fn read_item(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<
         )?
         .query_row(params![key.item_id, key.timestamp], |row| Ok((row.get(3)?, item(row)?)))
         .optional()
-}
-
-/// Reads an item from a row that begins with its keys and its attributes.
-pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
-    let json = row.get_ref(2)?.as_str()?;
-    let attributes = serde_json::from_str(json).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
-    })?;
-    Ok(Item { key: ItemKey::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?), attributes })
 }
 
 fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {

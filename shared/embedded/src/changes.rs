@@ -20,8 +20,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
-use super::archive::{item, unavailable};
 use super::reader::ReaderPool;
+use super::rows::{item, unavailable};
 use super::writer::{Transaction, WriterThread};
 use backlog::count;
 use first_pass::FirstPass;

@@ -14,10 +14,6 @@ use ports::claims::{
 };
 use ports::lease::MAX_LEASE;
 
-/// Releases the claims of a process. The rows stay, because they show what a dead process was working on.
-pub(super) const RELEASE_CLAIMS: &str =
-    "UPDATE claims SET lease_until = 0 WHERE process = ?1 AND status = 'in_progress'";
-
 /// Number of expired rows that each claim removes: more than one, so that removal keeps up with insertion,
 /// and few, so that no transaction has to wait for thousands.
 const SWEPT_AT_ONCE: i64 = 8;

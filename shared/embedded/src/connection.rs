@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +11,10 @@ use rusqlite::{Connection, OpenFlags};
 use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 
 use super::OpenError;
-use super::queue::JOB_NUMBERS;
+
+/// The numbers that jobs have. Numbers only grow, and at a million jobs a second they last 73,000 years: a
+/// greater one was written by a person, or by a fault of the disk.
+pub(super) const JOB_NUMBERS: RangeInclusive<i64> = 1..=i64::MAX / 4;
 
 /// Another process may be migrating the database or checkpointing the log while this one opens the file.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ports::archive::{ErasureFacts, ItemKey, rows};
 
-use super::archive::item;
+use super::rows::item;
 use super::writer::Transaction;
 
 /// The erasure facts of the archive.

@@ -22,6 +22,7 @@ mod operation;
 mod process_lock;
 mod queue;
 mod reader;
+mod rows;
 mod scan;
 mod turns;
 mod writer;

@@ -24,6 +24,10 @@ use super::process_lock::ProcessLock;
 use super::turns::{LockTurns, is_nice};
 use ports::clock::SharedClock;
 
+/// Releases the claims of a process. The rows stay, because they show what a dead process was working on.
+const RELEASE_CLAIMS: &str =
+    "UPDATE claims SET lease_until = 0 WHERE process = ?1 AND status = 'in_progress'";
+
 /// Maximum number of operations that wait for the thread; further callers wait for a permit.
 const WAITING: usize = 8192;
 
@@ -365,7 +369,7 @@ impl Thread {
             released +=
                 self.connection.execute("UPDATE leases SET visible_at_ms = 0 WHERE owner = ?1", [owner])?;
             // Its claims become free for the process that receives its jobs.
-            self.connection.execute(super::claims::RELEASE_CLAIMS, [owner])?;
+            self.connection.execute(RELEASE_CLAIMS, [owner])?;
         }
         self.connection.execute_batch("COMMIT")?;
         Ok(released)

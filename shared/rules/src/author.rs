@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::directory::{self, shown_text};
-use super::{bot, organisation, version};
+use super::{bot, directory, organisation, shown_text, version};
 use ports::archive::{Guard, ItemKey, Update};
 use slack::envelope;
 use slack::event::MessageObject;

@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::MAX_NAME_BYTES;
-use super::directory::VERSION;
-use super::version::clock_version;
+use super::version::{VERSION, clock_version};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::ids::{ChannelId, TeamId, Ts};
 

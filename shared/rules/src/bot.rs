@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use super::directory::{VERSION, shown_text};
-use super::version::clock_version;
+use super::shown_text;
+use super::version::{VERSION, clock_version};
 use ports::archive::{Attributes, Guard, ItemKey, Update, text_attributes};
 use slack::ids::{TeamId, Ts, UserId};
 

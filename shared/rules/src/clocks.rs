@@ -2,15 +2,9 @@
 //! goes back: a clock from the far future would win forever over everything that Slack sends later.
 
 use super::message::MessageUpdate;
-use super::{Malformed, SlackEvent, user_group};
+use super::{MAX_AHEAD_S, Malformed, SlackEvent, user_group};
 use slack::catalogue::EventRule;
 use slack::ids::Ts;
-use slack::signature::WINDOW_S;
-
-/// How far ahead of its arrival an event's clocks may be. It is the tolerance of the signature check for the
-/// machine's clock, so a machine whose clock is wrong quarantines nothing that it accepted.
-#[expect(clippy::cast_possible_wrap, reason = "five minutes")]
-pub const MAX_AHEAD_S: i64 = WINDOW_S as i64;
 
 pub(super) fn check(event: &SlackEvent<'_>, came_at_ms: i64) -> Result<(), Malformed> {
     let came_micros = came_at_ms.saturating_mul(1_000);

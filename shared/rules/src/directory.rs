@@ -9,14 +9,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::version::clock_version;
+use super::version::{VERSION, clock_version};
 use super::{Change, MAX_NAME_BYTES, Malformed, SlackEvent, bot, checked_name, organisation, profile};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{TeamId, Ts, UserId};
-
-/// The register of a directory row.
-pub const VERSION: &str = "version";
 
 /// The register of the earliest clock at which a user was seen.
 pub(super) const EARLIEST: &str = "insert_timestamp";
@@ -41,6 +38,11 @@ pub fn time_zone(row: &Item) -> Option<&str> {
 /// The names of a person in a row of the directory, the one to show first.
 pub fn names(row: &Item) -> impl Iterator<Item = &str> {
     ["display_name", "real_name", "name"].into_iter().filter_map(|name| row.text(name))
+}
+
+/// The real name of a person in a row of the directory.
+pub fn real_name(row: &Item) -> Option<&str> {
+    row.text("real_name")
 }
 
 /// What a row says of a custom emoji: the address of its picture, or `alias:` and another emoji's name.
@@ -100,11 +102,6 @@ pub(super) fn described_update(team: &TeamId, user: &UserId, object: &Value, clo
 fn home_elsewhere(team: &TeamId, object: &Value) -> Option<TeamId> {
     let home = TeamId::parse(object["team_id"].as_str()?).ok()?;
     (home != *team && home.as_str().starts_with('T')).then_some(home)
-}
-
-/// A text that is not empty and has a sane length for a name or an address.
-pub(super) fn shown_text(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| !text.is_empty() && text.len() <= MAX_NAME_BYTES)
 }
 
 fn user_attributes(team: &TeamId, object: &Value, raw: &str) -> Attributes {

@@ -45,8 +45,8 @@ use slack::catalogue::{EventRule, Visibility};
 use slack::envelope::{self, Envelope, UnreadableJson};
 use slack::event::EventHeader;
 use slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
+use slack::signature::WINDOW_S;
 
-pub use self::clocks::MAX_AHEAD_S;
 use self::message::{Content, MessageUpdates};
 
 /// Something in an event that Slack never sends. The event is quarantined, for a person to inspect.
@@ -90,6 +90,11 @@ pub enum Malformed {
 
 /// Names of emoji become parts of keys and attribute names; Slack's own limit is 100 characters.
 pub const MAX_NAME_BYTES: usize = 400;
+
+/// How far ahead of its arrival an event's clocks may be. It is the tolerance of the signature check for the
+/// machine's clock, so a machine whose clock is wrong quarantines nothing that it accepted.
+#[expect(clippy::cast_possible_wrap, reason = "five minutes")]
+pub const MAX_AHEAD_S: i64 = WINDOW_S as i64;
 
 /// One change to the archive.
 #[derive(Debug, Clone, PartialEq)]
@@ -263,6 +268,11 @@ fn channel(header: &EventHeader<'_>, rule: Option<EventRule>) -> Result<ChannelI
     };
     let channel = ChannelId::parse(&header.channel().ok_or(Malformed::Missing { event, field })?)?;
     if header.has_conflicting_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }
+}
+
+/// A text that is not empty and has a sane length for a name or an address.
+fn shown_text(value: &serde_json::Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty() && text.len() <= MAX_NAME_BYTES)
 }
 
 /// A name that becomes part of a key or an attribute name.

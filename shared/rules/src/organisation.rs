@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::directory::shown_text;
+use super::shown_text;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::ids::{TeamId, Ts};
 

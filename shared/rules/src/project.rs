@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::channel::event::is_raw;
 use super::channel::fold::FOLDED;
-use super::directory::{EARLIEST, VERSION};
+use super::directory::EARLIEST;
 use super::file::{canvas_text, image, row};
 use super::message::{CONTENT_VERSION, files, revision};
+use super::version::VERSION;
 use super::view::{ChannelView, FileView, MessageView};
 use super::{pin, profile, reaction};
 use ports::archive::item::{ERASED, EXPIRED, WITHHELD};

@@ -17,8 +17,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::directory::VERSION;
-use super::version::{ContentVersion, hash};
+use super::version::{ContentVersion, VERSION, hash};
 use super::{Change, MAX_AHEAD_S, MAX_NAME_BYTES, Malformed, SlackEvent};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::catalogue::UserGroupChange;

@@ -5,6 +5,9 @@ use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 use slack::ids::Ts;
 
+/// The register of a row of the directory, and of rows like it.
+pub const VERSION: &str = "version";
+
 /// The clock of data without one: history, `previous_message`, `message_replied`.
 pub fn zero() -> Ts {
     canonical("0.000000")

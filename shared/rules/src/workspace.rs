@@ -7,8 +7,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::directory::VERSION;
-use super::version::clock_version;
+use super::version::{VERSION, clock_version};
 use super::{Change, Malformed, SlackEvent, checked_name};
 use ports::archive::{Guard, ItemKey, Update, text_attributes};
 use slack::catalogue::TeamChange;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::method::Method;
-use super::reply::TOO_LONG;
 use slack::ids::TeamId;
+
+/// The reason for rejecting a reply that is longer than any that Slack sends.
+pub(super) const TOO_LONG: &str = "it is longer than 16 MiB";
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

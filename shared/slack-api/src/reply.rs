@@ -9,7 +9,7 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde::Deserialize;
 
-use super::error::{ApiError, code};
+use super::error::{ApiError, TOO_LONG, code};
 use super::method::Method;
 use super::transport::SlackResponse;
 use slack::envelope::text_or_none;
@@ -17,9 +17,6 @@ use slack::ids::Ts;
 
 /// The largest page has a thousand users of some kilobytes each.
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
-
-/// The reason for rejecting a longer one.
-pub(super) const TOO_LONG: &str = "it is longer than 16 MiB";
 
 /// The pause if Slack requests one without a length.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(30);

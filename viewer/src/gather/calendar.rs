@@ -9,7 +9,7 @@ use search::index::SearchIndex;
 use slack::ids::Ts;
 
 use crate::answer::PageError;
-use crate::handlers::ChannelActivities;
+use crate::index::ChannelActivities;
 use crate::pages::calendar::ChannelCalendar;
 use crate::times;
 

@@ -10,7 +10,7 @@ use rules::project;
 use rules::view::FileView;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
-use crate::pages::files::{CanvasPage, FileKind, FileStateName, FilesPage, ShownFile};
+use crate::pages::files::{CanvasPage, FileKind, FileStateName, FilesPage, FilesStart, ShownFile};
 
 /// Files per page.
 const PAGE: usize = 50;
@@ -43,15 +43,6 @@ impl FilesFilter {
             && self.kind.is_none_or(|kind| kind == FileKind::of(row.mimetype().unwrap_or_default()))
             && self.state.is_none_or(|state| row.state() == Some(state.as_str()))
     }
-}
-
-/// The start of a page: after this file of this workspace, and the number of the page of what is read from there.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FilesStart {
-    /// The workspace and the file's id.
-    pub after: Option<(TeamId, String)>,
-    /// The number of the page, from 0.
-    pub page: usize,
 }
 
 /// Reads a page: the files that the filter admits among those that are read, newest first.

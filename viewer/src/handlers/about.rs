@@ -61,7 +61,9 @@ pub(crate) async fn threads(
     let title = channel::title(&*state.archive, location, &mut names).await?;
     let shown =
         PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, location };
-    let page = pages::channel_info::threads_page(&title, &threads, next.as_deref(), &shown);
+    let remark = state.index.lag_remark(&index, &state.reader.sight).await;
+    let page =
+        pages::channel_info::threads_page(&title, &threads, remark.as_deref(), next.as_deref(), &shown);
     let main = html! { div class="plain-page" { (page) } };
     let title = format!("Threads in #{}", title.name);
     framed(&menu(&state, Some(location)).await?, &title, None, MainPane::Page, main)

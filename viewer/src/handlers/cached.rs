@@ -1,21 +1,17 @@
 //! Cached data that every page needs: the channels and the emoji.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::archive::ArchiveError;
 use reader::access::{Reader, Via};
 use reader::find;
 use reader::joined::ChannelOfTeam;
 use reader::names::DisplayNames;
-use search::counts::ChannelActivity;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use super::LINKS;
 use crate::answer::PageError;
 use crate::gather::pictures::{self, EmojiBook};
+use crate::index::ChannelActivities;
 use crate::links::LinkScheme;
 use crate::pages::sidebar::{ChannelMenu, SignedIn};
 use crate::state::Visit;
@@ -25,37 +21,6 @@ const EMOJI_AGE: Duration = Duration::from_secs(60);
 
 /// Maximum age of the activity of the channels, which needs two queries of the index for each.
 const ACTIVITY_AGE: Duration = Duration::from_secs(10);
-
-/// The activity at each location.
-pub(crate) type ChannelActivities = BTreeMap<ChannelOfTeam, ChannelActivity>;
-
-/// A cached value, and when it was read.
-pub(crate) struct CachedValue<T>(Mutex<Option<(Instant, Arc<T>)>>);
-
-impl<T> Default for CachedValue<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> CachedValue<T> {
-    /// Returns the cached value, or reads it if it is older than `age`. Only one request reads concurrently.
-    pub(crate) async fn or_read(
-        &self,
-        age: Duration,
-        read: impl AsyncFnOnce() -> Result<T, ArchiveError>,
-    ) -> Result<Arc<T>, PageError> {
-        let mut known = self.0.lock().await;
-        if let Some((at, value)) = &*known
-            && at.elapsed() < age
-        {
-            return Ok(Arc::clone(value));
-        }
-        let value = Arc::new(read().await?);
-        *known = Some((Instant::now(), Arc::clone(&value)));
-        Ok(value)
-    }
-}
 
 /// Returns the menu, with the current channel marked.
 pub(super) async fn menu(state: &Visit, current: Option<&ChannelOfTeam>) -> Result<ChannelMenu, PageError> {

@@ -23,8 +23,6 @@ use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::sidebar::ChannelMenu;
 use crate::state::Visit;
 
-pub(crate) use cached::{CachedValue, ChannelActivities};
-
 type PageResult = Result<Response, PageError>;
 
 const LINKS: ServedLinks = ServedLinks;

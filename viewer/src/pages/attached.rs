@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use reader::files;
 use reader::numbers::human_size;
 use reader::plain;
-use rules::view::{MessageView, file_id};
+use rules::view::{MessageView, file_id, file_size};
 use serde_json::Value;
 
 use super::{PageContext, with_code};
@@ -76,7 +76,7 @@ fn one(message: &MessageView, file: &Value, shown: &PageContext<'_>) -> Markup {
         .into_iter()
         .find_map(|name| file[name].as_str().filter(|text| !text.is_empty()));
     let name = plain::excerpt(name.unwrap_or("unnamed"), MAX_FILE_NAME_CHARS);
-    let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
+    let size = file_size(file).map(human_size);
     let state = files::file_state(message, file);
     let address = || shown.links.file(&shown.location.team, &file_id(file)?);
     let Some(address) = (state == Some("held")).then(address).flatten() else {

@@ -109,15 +109,17 @@ fn member_list(members: &NamedMembers, shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// Renders the threads of a channel. `next` is the address of more.
+/// Renders the threads of a channel. A remark says that some may be missing; `next` is the address of more.
 pub fn threads_page(
     title: &ChannelTitle,
     threads: &[ListedThread],
+    remark: Option<&str>,
     next: Option<&str>,
     shown: &PageContext<'_>,
 ) -> Markup {
     html! {
         h1 { "Threads in " a href=(shown.links.channel(shown.location)) { bdi { "#" (plain::excerpt(&title.name, MAX_NAME_CHARS)) } } }
+        @if let Some(remark) = remark { p class="note" { (remark) } }
         @if threads.is_empty() { p { "There are no threads here." } }
         ol class="hits" { @for thread in threads { li { (listed_thread(thread, shown)) } } }
         @if let Some(next) = next { p class="way" { a rel="next" href=(next) { "More threads" } } }

@@ -15,7 +15,6 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 use super::attached::FileShape;
 use super::sidebar::ChannelMenu;
 use super::{MAX_NAME_CHARS, with_code};
-use crate::gather::files::FilesStart;
 use crate::links::{LinkScheme, SitePage};
 use crate::public_links::encoded;
 use crate::times;
@@ -122,6 +121,15 @@ pub struct ShownFile {
     pub user: Option<UserId>,
     /// When a message shared it for the last time, or otherwise when it was uploaded.
     pub shared_at: Option<Ts>,
+}
+
+/// The start of a page: after this file of this workspace, and the number of the page of what is read from there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilesStart {
+    /// The workspace and the file's id.
+    pub after: Option<(TeamId, String)>,
+    /// The number of the page, from 0.
+    pub page: usize,
 }
 
 /// A page of files.

@@ -102,7 +102,7 @@ pub(super) fn author_name(author: &MessageAuthor, shown: &PageContext<'_>) -> St
 /// Renders the name of a person as a link to their page, if the site has one.
 pub(super) fn person_link(user: &str, name: &str, shown: &PageContext<'_>) -> Markup {
     let address = shown.links.person(&shown.location.team, user).filter(|_| shown.names.has_name(user));
-    html! { bdi class="author" { @match address { Some(address) => a href=(address) { (name) }, None => (name) } } }
+    html! { bdi class="author" title=[words::real_name(user, shown)] { @match address { Some(address) => a href=(address) { (name) }, None => (name) } } }
 }
 
 /// Renders a message.

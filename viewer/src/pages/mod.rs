@@ -2,7 +2,7 @@
 //!
 //! * [`layout`]: the layout of each page; [`sidebar`]: its menu of channels.
 //! * [`timeline`], [`thread`], [`versions`]: lists of a [`message`], with its [`words`] and its [`attached`]
-//!   files.
+//!   files; `changes`: what an edit changed.
 //! * [`channel_info`]: what is known about a channel, and its threads; [`calendar`]: its days; [`person`]: what is known about a person.
 //! * [`home`]: the first page; [`search`], [`files`], [`figures`] with their [`plots`], [`coverage`]: the other pages; [`login`] and
 //!   [`notice`]: pages that replace another one; [`site`]: pages of an exported site; [`public`]:
@@ -10,6 +10,7 @@
 
 pub mod attached;
 pub mod calendar;
+mod changes;
 pub mod channel_info;
 pub mod coverage;
 pub mod figures;

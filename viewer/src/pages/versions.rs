@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use slack::ids::Ts;
 
 use super::message::PageMessage;
-use super::{PageContext, attached, message, words};
+use super::{PageContext, attached, changes, message, words};
 use crate::times;
 
 #[derive(Debug)]
@@ -39,6 +39,9 @@ pub fn versions_page(versions: &[MessageVersion], shown: &PageContext<'_>) -> Ma
                         div class="body" {
                             p class="head" { bdi class="author" { (message::author_name(&version.message.content.author, shown)) } }
                             div class="text" dir="auto" { (words::lines(&version.message.content.lines, shown)) }
+                            @if let Some(previous) = number.checked_sub(1).map(|previous| &versions[previous]) {
+                                (changes::between(&previous.message.content.lines, &version.message.content.lines, shown))
+                            }
                             (attached::of(&version.message.row, shown))
                         }
                     }

@@ -189,12 +189,16 @@ fn styled(words: &str, TextStyle { bold, italic, strike, code }: TextStyle) -> M
 }
 
 fn mention(sign: char, name: &str) -> Markup {
+    titled_mention(sign, name, None)
+}
+
+fn titled_mention(sign: char, name: &str, title: Option<String>) -> Markup {
     let name = plain::excerpt(name.trim_start_matches(sign), MAX_NAME_CHARS);
-    html! { bdi class="mention" { (sign) (name) } }
+    html! { bdi class="mention" title=[title] { (sign) (name) } }
 }
 
 fn person(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
-    let name = mention('@', shown.names.mentioned_person(id, label));
+    let name = titled_mention('@', shown.names.mentioned_person(id, label), real_name(id, shown));
     match shown.links.person(&shown.location.team, id).filter(|_| shown.names.has_name(id)) {
         Some(address) => html! { a href=(address) { (name) } },
         None => name,
@@ -210,6 +214,11 @@ fn channel(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
         }
         (_, _) => name,
     }
+}
+
+/// The real name of a person who is shown under another one.
+pub(super) fn real_name(id: &str, shown: &PageContext<'_>) -> Option<String> {
+    shown.names.real_name(id).map(|name| plain::excerpt(name, MAX_NAME_CHARS))
 }
 
 /// Renders a link. If the label looks like a different address, both are shown.

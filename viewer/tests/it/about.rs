@@ -1,5 +1,7 @@
 //! The pages about a channel and about people, and the lists of a channel's threads and days.
 
+use std::sync::Arc;
+
 use axum::http::Method;
 use ports::archive::ArchiveExt;
 use rules::membership::ChannelMembers;
@@ -7,7 +9,7 @@ use serde_json::json;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use viewer::access::{ViewerAccess, ViewerPassword};
 
-use crate::fixture::{ViewerFixture, link_with_rel, send_request, timestamps};
+use crate::fixture::{LateChanges, ViewerFixture, link_with_rel, send_request, timestamps};
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 
@@ -173,6 +175,7 @@ async fn threads_are_listed_by_their_newest_reply_in_pages() {
         }
         fixture.reply("C1", &format!("{}.000000", 1_700_002_000 + n), &root, &format!("answer {n}")).await;
     }
+    fixture.index_messages().await;
     let page = fixture.page("/c/T1/C1/threads").await;
     let first = timestamps(&page);
     assert_eq!((first.len(), first[0], first[49]), (50, "1700001059.000000", "1700001010.000000"));
@@ -191,6 +194,19 @@ async fn threads_are_listed_by_their_newest_reply_in_pages() {
     ] {
         assert_eq!(fixture.get(path).await.status, status, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_list_of_threads_says_that_the_index_is_behind() {
+    let fixture = ViewerFixture::open();
+    fixture.post("C1", "1700001000.000000", "hello").await;
+    fixture.index_messages().await;
+    assert!(!fixture.page("/c/T1/C1/threads").await.contains("behind"));
+    let late = Arc::new(LateChanges(fixture.changes()));
+    let router = fixture.router_with(ViewerAccess::All, late);
+    let host = [("host", "localhost")];
+    let page = send_request(router, Method::GET, "/c/T1/C1/threads", &host, "").await.body;
+    assert!(page.contains("<p class=\"note\">The index is 7 messages behind.</p>"), "{page}");
 }
 
 #[tokio::test]

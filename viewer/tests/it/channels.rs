@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use axum::http::Method;
-use ports::archive::{ArchiveError, ArchiveExt};
-use ports::changes::{ChangeBatch, ChangeCursor, Changes};
+use ports::archive::ArchiveExt;
 use rules::history::progress::HistoryProgress;
 use serde_json::json;
 use slack::ids::{TeamId, Ts};
 use testkit::corpus::event;
 use viewer::access::ViewerAccess;
 
-use crate::fixture::{NOW_MS, ViewerFixture, send_request};
+use crate::fixture::{LateChanges, NOW_MS, ViewerFixture, send_request};
 
 #[tokio::test]
 async fn a_channel_called_deleted_keeps_its_name_and_only_a_deleted_one_is_marked() {
@@ -58,20 +56,6 @@ async fn channels_have_their_marks_and_message_counts() {
     assert!(deleted.contains(">gone</bdi> <span class=\"mark\">deleted</span>"), "{deleted}");
     let (_, archived) = page.split_once("<h2 class=\"quiet\">Archived</h2>").unwrap();
     assert!(archived.contains("data-channel=\"C3\"") && !archived.contains("data-channel=\"C1\""));
-}
-
-/// Changes of which the index has not seen the last ones.
-struct LateChanges(Arc<dyn Changes>);
-
-#[async_trait]
-impl Changes for LateChanges {
-    async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
-        self.0.since(cursor, limit).await
-    }
-
-    async fn backlog_estimate(&self, _: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
-        Ok(Some(7))
-    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
@@ -10,8 +11,8 @@ use bytes::Bytes;
 use embedded::Database;
 use http_body_util::BodyExt;
 use jiff::tz::TimeZone;
-use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
-use ports::changes::Changes;
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update};
+use ports::changes::{ChangeBatch, ChangeCursor, Changes};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::files::FileKey;
 use ports::queue::Delivery;
@@ -43,6 +44,20 @@ pub(crate) struct ViewerFixture {
     clock: Arc<ManualClock>,
     /// Whether every reader sees the channels that are private now.
     pub(crate) is_private_for_all: bool,
+}
+
+/// Changes of which the index has not seen the last ones.
+pub(crate) struct LateChanges(pub(crate) Arc<dyn Changes>);
+
+#[async_trait]
+impl Changes for LateChanges {
+    async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
+        self.0.since(cursor, limit).await
+    }
+
+    async fn backlog_estimate(&self, _: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+        Ok(Some(7))
+    }
 }
 
 /// A complete response.

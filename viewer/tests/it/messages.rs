@@ -101,8 +101,8 @@ async fn blocks_replace_their_fallback_text() {
         "<hr>",
         "<table><tbody><tr><td>a</td><td>b</td></tr></tbody></table>",
         "<p class=\"context\">beside</p>",
-        "<div class=\"attachment danger\"><p><a href=\"https://ci.example/7\" rel=\"noopener noreferrer\">Failed</a><br>in <strong>main</strong></p></div>",
-        "<div class=\"attachment plain\"><p class=\"context\">Example</p><p>A page<br>of it</p></div>",
+        "<div class=\"attachment danger\"><p class=\"heading\"><a href=\"https://ci.example/7\" rel=\"noopener noreferrer\">Failed</a></p><p>in <strong>main</strong></p></div>",
+        "<div class=\"attachment plain\"><p class=\"context\">Example</p><p class=\"heading\">A page</p><p>of it</p></div>",
     ] {
         assert!(page.contains(expected), "{expected} is not in {page}");
     }
@@ -171,8 +171,24 @@ async fn edits_open_their_versions_and_deletions_are_marked() {
         ["the first words", "the second words", "the last words"].map(|words| versions.find(words).unwrap());
     assert!(positions.is_sorted() && versions.matches("data-version").count() == 3);
     assert!(versions.contains("2023-11-14 22:30:20") && versions.contains("– now"));
+    assert!(versions.contains("the <del>first</del><ins>second</ins> words"), "{versions}");
+    assert!(versions.contains("the <del>second</del><ins>last</ins> words"), "{versions}");
     assert!(fixture.page("/r/T1/C1/1700001001.000000").await.contains("never edited"));
     assert_eq!(fixture.get("/r/T1/C1/1700001003.000000").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_person_who_is_shown_under_another_name_has_the_real_one_as_the_title() {
+    let fixture = ViewerFixture::open();
+    let ana = json!({ "real_name": "Ana \"x\" Gomez", "profile": { "display_name": "ana" } });
+    fixture.account("U1", "1700000001.000000", ana).await;
+    fixture.account("U2", "1700000001.000000", json!({ "real_name": "Bo" })).await;
+    fixture.post("C1", "1700001000.000000", "as <@U1> and <@U2> said").await;
+    let page = fixture.page("/c/T1/C1").await;
+    let title = "title=\"Ana &quot;x&quot; Gomez\"";
+    assert!(page.contains(&format!("<bdi class=\"author\" {title}>")), "{page}");
+    assert!(page.contains(&format!("<bdi class=\"mention\" {title}>@ana</bdi>")), "{page}");
+    assert!(page.contains("<bdi class=\"mention\">@Bo</bdi>"), "{page}");
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ async fn searchable() -> ViewerFixture {
             .await;
     }
     fixture.reply("C1", "1700001050.000000", "1700001000.000000", "a reply about deploys").await;
+    // A page lets the index catch up for a moment only, in which a busy machine may write less.
+    fixture.index_messages().await;
     fixture
 }
 

@@ -11,6 +11,7 @@ pub mod environment;
 #[cfg(feature = "aws")]
 mod lambda;
 pub mod standalone;
+mod worker_args;
 
 use std::sync::Arc;
 

@@ -4,40 +4,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
 use ports::workers::{Feature, Uses, WorkerSpec};
-use process::config::backend::{Backend, BackendArgs};
+use process::config::ConfigError;
+use process::config::backend::Backend;
 use process::config::lambda::on_lambda;
-use process::config::zone::ZoneArgs;
-use process::config::{ConfigError, MetricsArgs};
 use process::failure;
 use process::telemetry::{self, listener};
 use workers::runtime::{self, RuntimeSettings};
 
 use crate::Build;
-use crate::environment::{Environment, WorkArgs, WorkSettings, runtime_settings};
-
-/// The flags of a worker's binary. Each binary accepts the flags of all, so that one set of flags starts a
-/// fleet, but shows only its own.
-#[derive(Debug, Parser)]
-#[command(version)]
-pub struct WorkerArgs {
-    /// The queue and the archive
-    #[command(flatten)]
-    pub backend: BackendArgs,
-    /// The address of the metrics, if they are served
-    #[command(flatten)]
-    pub metrics: MetricsArgs,
-    /// The zone of the night's beginning
-    #[command(flatten)]
-    pub zone: ZoneArgs,
-    /// The settings of the worker
-    #[command(flatten)]
-    pub work: WorkArgs,
-}
+use crate::environment::{Environment, WorkSettings, runtime_settings};
+use crate::worker_args::WorkerArgs;
 
 /// The flags that only some workers use, and the use.
 const FLAGS: [(&str, Uses); 5] = [

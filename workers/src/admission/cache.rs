@@ -11,7 +11,7 @@ use ports::clock::{SharedClock, TimestampMs};
 use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
 use tokio::time::timeout;
 
-use super::entities::{ChannelReach, Entity, EventEntities};
+use super::entities::{ChannelReach, Demand, Entity, EventEntities};
 use super::{ExistenceCheck, answered};
 
 /// Maximum number of remembered entities, some 10 MB. At the limit, expired ones are forgotten, then all of
@@ -31,40 +31,15 @@ pub(super) enum Knowledge {
     Missing { found_at: TimestampMs, code: String },
 }
 
-/// Which cached answers are valid for an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Demand {
-    /// When the event was received. An absence found later applies to it.
-    pub(super) sent_at: TimestampMs,
-    /// The event was replayed: no earlier absence applies to it.
-    pub(super) replayed: bool,
-    /// The event may announce the entity a moment before Slack shows it.
-    pub(super) newborn: bool,
-    /// The ID is one that a channel should have left: an earlier confirmation proves nothing.
-    pub(super) former: bool,
-}
-
-impl Demand {
-    /// The demand of an event whose entities are neither new nor left.
-    pub(super) fn plain(sent_at: TimestampMs, replayed: bool) -> Self {
-        Self { sent_at, replayed, newborn: false, former: false }
-    }
-
-    /// Combines the demands of two events: an answer must be valid for both.
-    pub(super) fn add(&mut self, other: Self) {
-        self.sent_at = self.sent_at.max(other.sent_at);
-        self.replayed |= other.replayed;
-        self.newborn |= other.newborn;
-        self.former |= other.former;
-    }
-
-    fn is_met_by(&self, knowledge: &Knowledge, now: TimestampMs) -> bool {
-        match knowledge {
-            Knowledge::Found { verified_at, .. } => !self.former || *verified_at > self.sent_at,
-            Knowledge::Missing { found_at, .. } => {
-                let is_later = *found_at > self.sent_at;
+impl Knowledge {
+    /// Whether this answer is valid for an event with this demand.
+    fn meets(&self, demand: &Demand, now: TimestampMs) -> bool {
+        match self {
+            Self::Found { verified_at, .. } => !demand.former || *verified_at > demand.sent_at,
+            Self::Missing { found_at, .. } => {
+                let is_later = *found_at > demand.sent_at;
                 let is_recent = now < found_at.plus(MISSING_FOR);
-                (is_later && !self.newborn) || (is_recent && (is_later || !self.replayed))
+                (is_later && !demand.newborn) || (is_recent && (is_later || !demand.replayed))
             }
         }
     }
@@ -111,7 +86,7 @@ impl KnownEntities {
 
     /// The current entry, if it is valid for an event.
     pub(super) fn answer(&self, entity: &Entity, demand: &Demand) -> Option<Knowledge> {
-        self.get(entity).filter(|knowledge| demand.is_met_by(knowledge, self.clock.now()))
+        self.get(entity).filter(|knowledge| knowledge.meets(demand, self.clock.now()))
     }
 
     /// The current entry.

@@ -22,7 +22,33 @@ use slack::envelope::{self, Envelope, text_or_none};
 use slack::ids::{ChannelId, SLACKBOT, TeamId, UserId};
 use slack_api::Method;
 
-use super::cache::Demand;
+/// Which cached answers are valid for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Demand {
+    /// When the event was received. An absence found later applies to it.
+    pub(super) sent_at: TimestampMs,
+    /// The event was replayed: no earlier absence applies to it.
+    pub(super) replayed: bool,
+    /// The event may announce the entity a moment before Slack shows it.
+    pub(super) newborn: bool,
+    /// The ID is one that a channel should have left: an earlier confirmation proves nothing.
+    pub(super) former: bool,
+}
+
+impl Demand {
+    /// The demand of an event whose entities are neither new nor left.
+    pub(super) fn plain(sent_at: TimestampMs, replayed: bool) -> Self {
+        Self { sent_at, replayed, newborn: false, former: false }
+    }
+
+    /// Combines the demands of two events: an answer must be valid for both.
+    pub(super) fn add(&mut self, other: Self) {
+        self.sent_at = self.sent_at.max(other.sent_at);
+        self.replayed |= other.replayed;
+        self.newborn |= other.newborn;
+        self.former |= other.former;
+    }
+}
 
 /// An entity that an event refers to. Slack is asked about each one separately; a row of the cache covers
 /// three of them.

@@ -34,8 +34,8 @@ use rules::public_mark::MarkState;
 use slack::ids::{ChannelId, TeamId};
 
 use super::SOON;
-use super::cache::{Demand, Knowledge, KnownEntities};
-use super::entities::{ChannelReach, Entity, EventEntities, EventPerson, SpecialCase};
+use super::cache::{Knowledge, KnownEntities};
+use super::entities::{ChannelReach, Demand, Entity, EventEntities, EventPerson, SpecialCase};
 use crate::failure::JobFailure;
 
 /// How long Slack may not know a channel that it announced.

@@ -163,7 +163,7 @@ impl<'a> Expiry<'a> {
     pub async fn of_workspace(&self) -> Result<EraserCounts, PortError> {
         let counts = self
             .eraser
-            .quarantine_of(|job| super::jobs::cover_of_content(&job.payload, &self.eraser.covered))
+            .quarantine_of(|job| super::cover::cover_of_content(&job.payload, &self.eraser.covered))
             .await?;
         if self.eraser.acts() {
             statistician::remove_reports(self.eraser.archive, &self.team).await?;

@@ -5,8 +5,8 @@
 //! The work is split into parts, and each can be repeated: rows that refer to other rows are erased after
 //! them, so that the next run completes a killed one.
 //!
-//! * [`messages`], [`questions`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job
-//!   carries erased content.
+//! * [`messages`], [`questions`], [`files`], [`people`], [`channels`]: the rows. [`cover`]: whether a job
+//!   carries erased content; [`jobs`] removes those that do.
 //! * [`figures`]: the figures counted from them.
 //! * [`expiry`]: what has expired by a retention rule.
 //! * [`held`]: whether a hold keeps something that an erasure covers.
@@ -17,6 +17,7 @@
 mod ahead;
 mod channels;
 mod counts;
+mod cover;
 mod expiry;
 mod figures;
 mod files;
@@ -39,10 +40,10 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 pub use ahead::{AheadError, ErasedAhead};
 pub use counts::EraserCounts;
+pub(crate) use cover::cover_of_content;
+pub use cover::{JobCover, cover_of};
 pub use expiry::{ExpiredPeriod, Expiry};
 pub use held::find_held;
-pub(crate) use jobs::cover_of_content;
-pub use jobs::{JobCover, cover_of};
 pub use record::ErasureRecord;
 pub use unnamed::unnamed;
 

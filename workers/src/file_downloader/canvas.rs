@@ -8,7 +8,7 @@ use rules::file::{FileJob, FileObject, canvas_text, page_text};
 
 use super::FileDownloader;
 use super::fetch::{Fetched, Trouble};
-use super::file::KnownFile;
+use super::known_file::KnownFile;
 use crate::failure::{JobFailure, PortError};
 
 /// The newest version of a canvas, and the messages that show it.

@@ -9,7 +9,7 @@ use rules::file::FileJob;
 use slack::ids::UserId;
 
 use super::FileDownloader;
-use super::file::KnownFile;
+use super::known_file::KnownFile;
 use crate::claims::{ClaimGuard, ClaimOutcome, Sink};
 use crate::failure::JobFailure;
 

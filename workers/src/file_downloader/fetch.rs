@@ -15,7 +15,7 @@ use slack_api::download::{DownloadError, DownloadStatus};
 use slack_api::{ApiError, Method};
 
 use super::FileDownloader;
-use super::file::KnownFile;
+use super::known_file::KnownFile;
 use crate::failure::JobFailure;
 
 /// The scope without which Slack shows a login page instead of a file.

@@ -16,6 +16,7 @@ pub(crate) mod erased;
 mod fetch;
 mod file;
 mod image;
+mod known_file;
 mod permits;
 mod settings;
 pub(crate) mod unshared;

@@ -4,8 +4,7 @@
 //! The facts in the archive say what is next: a crash, a redelivery or two historians only repeat a page. Gaps come
 //! first, as spans of their own, between two turns.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
 
 use ports::archive::{ArchiveExt, ItemKey, Query, key, query_all};
 use ports::queue::QueueName;
@@ -23,34 +22,8 @@ use super::error::{Consequence, HistoryError};
 use super::page::{ChannelReader, ReadCounts, ThreadChoice};
 use super::plan::plan_unread_spans;
 use super::span::{PageBudget, PlannedSpan, SpanEnd};
-use super::worker::{Historian, LOOK_BACK_MICROS, PAGES, POLL_INTERVAL, READING_TIME};
+use super::worker::{Historian, LOOK_BACK_MICROS, PAGES, READING_TIME};
 use crate::runtime::{JobOutcome, JobRetry};
-
-/// When this process last looked for what is unread, and what it knew then.
-#[derive(Debug, Default)]
-pub(super) struct Looks(Mutex<BTreeMap<TeamId, Look>>);
-
-#[derive(Debug, Clone)]
-struct Look {
-    at: Instant,
-    /// The numbers of channels and of runs of ingest.
-    known: (usize, usize),
-}
-
-impl Looks {
-    /// Whether to look at a workspace: it changed, or the last look is long ago.
-    fn is_due(&self, team: &TeamId, known: Option<(usize, usize)>) -> bool {
-        let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.get(team).is_none_or(|last| {
-            last.at.elapsed() >= POLL_INTERVAL || known.is_some_and(|known| known != last.known)
-        })
-    }
-
-    fn note(&self, team: &TeamId, known: (usize, usize)) {
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.insert(team.clone(), Look { at: Instant::now(), known });
-    }
-}
 
 /// The spans that are left of a turn.
 struct Rest {

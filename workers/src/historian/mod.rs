@@ -16,6 +16,7 @@
 pub mod calls;
 pub mod error;
 mod fill;
+mod looks;
 mod mode;
 pub mod page;
 pub mod plan;

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::BackfillMode;
 use super::calls::{HistoryCalls, PausePolicy};
 use super::error::{Consequence, HistoryError};
-use super::fill::Looks;
+use super::looks::{Looks, POLL_INTERVAL};
 use super::page::{ChannelReader, ReadCounts, ThreadChoice};
 use super::span::{PageBudget, PlannedSpan, SpanEnd};
 use crate::runtime::{Batch, DecodedPayload, JobOutcome, JobRetry, Ports, Worker};
@@ -30,9 +30,6 @@ pub(super) const READING_TIME: Duration = Duration::from_secs(60);
 
 /// Roots this long before a gap may have replies in it.
 pub(super) const LOOK_BACK_MICROS: i64 = 30 * 86_400 * 1_000_000;
-
-/// The poll interval for gaps. A gap is filled within minutes of its end.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The poll interval if everything is read: new channels, and events after a pause, are noticed within seconds. A
 /// poll reads two small partitions of each workspace.

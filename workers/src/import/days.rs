@@ -10,13 +10,12 @@ use rules::Malformed;
 use rules::author::{AuthorFacts, NewestUpdates};
 use rules::history::{self, ExportedElement, HistoryMessage};
 use serde_json::value::RawValue;
-use slack::ids::{ChannelId, SLACKBOT, TeamId, Ts, UserId};
+use slack::ids::{SLACKBOT, TeamId, Ts, UserId};
 use tokio::sync::mpsc::Sender;
 
-use super::layout::EntryIndex;
 use super::problem::{PathProblems, Problem, ProblemKind};
 use super::source::ExportEntries;
-use super::splitting::{DayChunk, DayEnd, split};
+use super::splitting::{ChannelDays, DayChunk, DayEnd, split};
 
 /// Messages in a batch: the contents of one commit.
 const BATCH: usize = 512;
@@ -29,17 +28,6 @@ const SPLIT_AHEAD: usize = 8;
 
 /// Maximum number of messages of one channel that are remembered to find duplicates: 64 MiB of them.
 const MAX_REMEMBERED: usize = 4_000_000;
-
-/// The days of a public channel.
-#[derive(Debug)]
-pub(crate) struct ChannelDays {
-    pub(crate) team: TeamId,
-    pub(crate) channel: ChannelId,
-    /// Its days, in order.
-    pub(crate) days: Vec<EntryIndex>,
-    /// The people that the export lists for the workspace.
-    pub(crate) people: Arc<HashSet<UserId>>,
-}
 
 /// Messages to be stored.
 #[derive(Debug)]
@@ -259,6 +247,8 @@ impl DaysReader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use slack::ids::ChannelId;
+
     use super::super::fixture::Entries;
     use super::*;
 

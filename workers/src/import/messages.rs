@@ -13,10 +13,11 @@ use slack::ids::{FileId, TeamId};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::days::{self, ChannelDays, DayDelivery, DaysRead, MessageBatch};
+use super::days::{self, DayDelivery, DaysRead, MessageBatch};
 use super::layout::EntryIndex;
 use super::problem::{Problem, ProblemKind};
 use super::source::ExportEntries;
+use super::splitting::ChannelDays;
 use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, ImportTarget};
 use crate::store::{StoredAs, store_history};
 

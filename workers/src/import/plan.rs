@@ -8,11 +8,11 @@ use reader::numbers::counted;
 use rules::public_mark::MarkState;
 use slack::ids::{ChannelId, FileId, TeamId, UserId};
 
-use super::days::ChannelDays;
 use super::layout::{EntryIndex, ExportLayout, ExportSection};
 use super::problem::{PathProblems, Problem, ProblemKind};
 use super::roster::{FolderOwner, PrivateCounts, Roster};
 use super::source::ExportEntries;
+use super::splitting::ChannelDays;
 use super::{ImportError, ImportOptions, ROWS};
 
 /// The lists of an export.

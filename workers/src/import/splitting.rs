@@ -1,13 +1,14 @@
 //! Splits the days of an export into their elements, on its own thread, so that unpacking and parsing run
 //! concurrently.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use serde_json::value::RawValue;
+use slack::ids::{ChannelId, TeamId, UserId};
 
-use super::days::ChannelDays;
 use super::elements::{ArrayElement, Break, Elements};
 use super::layout::EntryIndex;
 use super::source::ExportEntries;
@@ -17,6 +18,17 @@ const CHUNK: usize = 256;
 
 /// Chunks of long elements are sent sooner.
 const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// The days of a public channel.
+#[derive(Debug)]
+pub(crate) struct ChannelDays {
+    pub(crate) team: TeamId,
+    pub(crate) channel: ChannelId,
+    /// Its days, in order.
+    pub(crate) days: Vec<EntryIndex>,
+    /// The people that the export lists for the workspace.
+    pub(crate) people: Arc<HashSet<UserId>>,
+}
 
 /// Elements of a day, in their order.
 #[derive(Debug)]

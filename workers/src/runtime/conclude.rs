@@ -10,7 +10,7 @@ use ports::queue::job::{Origin, Trial};
 use ports::queue::{Delivery, MessageId, QueueError, Receipt};
 use slack::ids::TeamId;
 
-use super::execution::Context;
+use super::context::Context;
 use super::settle::{Settlement, split_batch};
 use super::{JobOutcome, wake};
 use crate::failure::PortError;

@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout};
 
 use super::attempts::Attempts;
 use super::backoff::Backoff;
-use super::execution::{self, Context};
-use super::{Ports, RuntimeSettings, Worker, dead_letters, gauges, polling};
+use super::context::Context;
+use super::{Ports, RuntimeSettings, Worker, dead_letters, execution, gauges, polling};
 
 /// Messages are pressing if a receive returns this share of its maximum: the queue returns half of the ready
 /// messages and leaves the other half to the next receive.

@@ -2,52 +2,22 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
-use metrics::{counter, histogram};
-use ports::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_JOBS, WORKER_RECEIVES};
-use ports::queue::{Delivery, GroupId, QueueRef};
-use ports::throttle::LogThrottle;
-use tokio::sync::Semaphore;
+use metrics::histogram;
+use ports::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_RECEIVES};
+use ports::queue::{Delivery, GroupId};
 use tokio::time::Instant;
 
-use super::attempts::{Attempts, BatchAttempts};
-use super::backoff::Backoff;
+use super::attempts::BatchAttempts;
 use super::batch::{Batch, ReceivedJob};
 use super::conclude::conclude;
+use super::context::Context;
 use super::lease::{Heartbeat, Lease};
-use super::{JobOutcome, JobRetry, Ports, RuntimeSettings, Worker, wake, watched};
-
-/// Everything a batch needs; shared by the batches of one worker.
-pub(super) struct Context {
-    pub(super) worker: Arc<dyn Worker>,
-    pub(super) ports: Ports,
-    pub(super) settings: RuntimeSettings,
-    pub(super) backoff: Backoff,
-    pub(super) blocked: Mutex<HashSet<GroupId>>,
-    pub(super) attempts: Attempts,
-    /// Anyone who can sign events can fill the quarantine, so its log line is limited.
-    pub(super) quarantine_log: LogThrottle,
-    /// Has no permits, and is closed when the drain deadline is over: jobs that are not done by then are
-    /// returned. It wakes its waiters in their order, while a `watch` would pick at random.
-    pub(super) cut: Arc<Semaphore>,
-}
-
-impl Context {
-    pub(super) fn queue_ref(&self) -> QueueRef {
-        self.worker.queue().into()
-    }
-
-    pub(super) fn count(&self, outcome: &'static str, jobs: usize) {
-        if jobs > 0 {
-            counter!(WORKER_JOBS, "worker" => self.worker.name(), "outcome" => outcome)
-                .increment(u64::try_from(jobs).unwrap_or(0));
-        }
-    }
-}
+use super::{JobOutcome, JobRetry, wake, watched};
 
 /// Runs a batch to its end.
 pub(super) async fn run(context: &Context, deliveries: Vec<Delivery>) {

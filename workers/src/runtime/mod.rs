@@ -2,7 +2,7 @@
 //! or handled out of order within a message group, and a bad job blocks only its own group.
 //!
 //! * [`consumer`] receives when a slot is free and drains on shutdown.
-//! * [`execution`] runs one received batch; [`lease`] keeps it leased meanwhile.
+//! * [`execution`] runs one received batch in the [`context`] of its worker; [`lease`] keeps it leased meanwhile.
 //! * [`batch`] is the input of a worker, and [`job`] decodes it.
 //! * [`attempts`] detects jobs that crash their handler; [`watched`] tells it when a handler waits.
 //! * [`settle`] turns outcomes into acks, backoffs and releases; [`conclude`] sends them to the queue.
@@ -17,6 +17,7 @@ mod backoff;
 mod batch;
 mod conclude;
 mod consumer;
+mod context;
 mod dead_letters;
 mod execution;
 mod gauges;

@@ -13,7 +13,7 @@ use rules::waiting::{NEXT_TURN, WaitState};
 use slack::ids::TeamId;
 
 use super::Ports;
-use super::execution::Context;
+use super::context::Context;
 use crate::failure::PortError;
 use crate::quarantine::{aside, turns};
 

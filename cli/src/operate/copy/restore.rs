@@ -16,8 +16,8 @@ use rules::file::row::ExpectedBytes;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
+use super::super::backup::bucket_line;
 use super::super::named_files::named_bytes;
-use super::super::restore::bucket_line;
 use crate::plain;
 
 /// Blocks that are fetched at the same time: a fetch is mostly waiting.

@@ -6,19 +6,14 @@ use std::time::Duration;
 
 use embedded::condition::{FolderCondition, Integrity};
 use ingest::{ConnectionFailure, SocketHello};
-use ports::clock::Clock;
-use process::config::backend::BackendKind;
-use process::config::socket::socket_api;
-use process::config::{DEFAULT_METRICS_LISTEN, SettingsFacts, settings_facts};
+use process::config::SettingsFacts;
 use rules::gap::projection::Gap;
 use slack::ids::TeamId;
-use slack::signature::SigningSecrets;
 use slack_api::check::{BotIdentity, ClockComparison};
 use slack_api::probe::ProbeFailure;
 use slack_api::{ApiError, TokenKind};
 
 use super::unnamed::UnnamedFiles;
-use super::{DoctorArgs, archive_facts, local_facts, slack_facts};
 use crate::operate::status::Status;
 
 /// Time limit for reading secrets: Secrets Manager answers within a second.
@@ -208,41 +203,6 @@ pub(super) struct Gaps {
     pub(super) refused: Option<Gap>,
     /// Whether any part of Slack's history or of an export was ever read.
     pub(super) has_history: bool,
-}
-
-/// Gathers all facts concurrently, so that a request without a response delays no other.
-pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
-    let secrets = local_facts::signing_secrets().await;
-    let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.unusual_count() };
-    let secret = secrets.as_ref().map(|secrets| secrets.as_ref().map(seen)).map_err(Clone::clone);
-    let signed_with = secrets.as_ref().ok().and_then(Option::as_ref);
-    let metrics = args.metrics.metrics_listen.unwrap_or(DEFAULT_METRICS_LISTEN);
-    let own = async {
-        // Before the doctor sends its own challenge, which may be refused and counted too.
-        let ingest = local_facts::ingest(args.listen.listen, metrics).await;
-        (ingest, local_facts::request_url(args.url.as_deref(), signed_with, clock).await)
-    };
-    let socket_api = socket_api(&args.slack);
-    let names_app = matches!(socket_api, Ok(Some(_)));
-    let (socket, slack, (ingest, request_url), archive) = tokio::join!(
-        slack_facts::socket(socket_api),
-        slack_facts::gather(&args.slack, names_app, clock),
-        own,
-        archive_facts::gather(&args.backend),
-    );
-    Facts {
-        backend_flag: args.backend.selecting_flag(),
-        on_aws: args.backend.backend == BackendKind::Aws,
-        settings: settings_facts(),
-        secret,
-        socket,
-        slack,
-        responder: local_facts::responder(&args.responder).await,
-        ingest,
-        request_url,
-        folder: local_facts::folder(&args.backend),
-        archive,
-    }
 }
 
 /// Waits for an answer, at most for the time limit.

@@ -26,12 +26,14 @@ use std::io::{self, Write};
 use anyhow::bail;
 use fleet::args::ResponderArgs;
 use ports::clock::{Clock, SystemClock};
-use process::config::backend::BackendArgs;
+use process::config::backend::{BackendArgs, BackendKind};
 use process::config::slack::SlackArgs;
-use process::config::{ListenArgs, MetricsArgs};
+use process::config::socket::socket_api;
+use process::config::{DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs, settings_facts};
+use slack::signature::SigningSecrets;
 
 use self::check::{CheckState, DoctorCheck};
-use self::facts::Facts;
+use self::facts::{Facts, Secret};
 use crate::{manifest, plain};
 
 /// `annalist doctor`.
@@ -58,7 +60,7 @@ pub(crate) struct DoctorArgs {
 /// Runs all checks and prints their results. Returns an error with the first finding, if there is one.
 pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let clock = SystemClock;
-    let facts = facts::gather(args, &clock).await;
+    let facts = gather(args, &clock).await;
     let checks = all_checks(&facts, clock.now().seconds());
     for check in &checks {
         if args.json { plain::json_line(out, check)? } else { line(check, out)? }
@@ -79,6 +81,41 @@ pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Resul
 }
 
 /// Returns all checks, in the order in which an installation is set up.
+/// Gathers all facts concurrently, so that a request without a response delays no other.
+async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
+    let secrets = local_facts::signing_secrets().await;
+    let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.unusual_count() };
+    let secret = secrets.as_ref().map(|secrets| secrets.as_ref().map(seen)).map_err(Clone::clone);
+    let signed_with = secrets.as_ref().ok().and_then(Option::as_ref);
+    let metrics = args.metrics.metrics_listen.unwrap_or(DEFAULT_METRICS_LISTEN);
+    let own = async {
+        // Before the doctor sends its own challenge, which may be refused and counted too.
+        let ingest = local_facts::ingest(args.listen.listen, metrics).await;
+        (ingest, local_facts::request_url(args.url.as_deref(), signed_with, clock).await)
+    };
+    let socket_api = socket_api(&args.slack);
+    let names_app = matches!(socket_api, Ok(Some(_)));
+    let (socket, slack, (ingest, request_url), archive) = tokio::join!(
+        slack_facts::socket(socket_api),
+        slack_facts::gather(&args.slack, names_app, clock),
+        own,
+        archive_facts::gather(&args.backend),
+    );
+    Facts {
+        backend_flag: args.backend.selecting_flag(),
+        on_aws: args.backend.backend == BackendKind::Aws,
+        settings: settings_facts(),
+        secret,
+        socket,
+        slack,
+        responder: local_facts::responder(&args.responder).await,
+        ingest,
+        request_url,
+        folder: local_facts::folder(&args.backend),
+        archive,
+    }
+}
+
 fn all_checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
     let mut checks = vec![settings::check(&facts.settings)];
     checks.extend(setup::checks(facts));

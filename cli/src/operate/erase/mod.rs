@@ -28,6 +28,7 @@ use workers::eraser::{
 
 use super::copy::state as copy_state;
 use super::hold;
+use crate::failure::say;
 use crate::plain;
 use crate::progress::ProgressLine;
 use crate::read::{channel_name, team, unknown_person};
@@ -115,7 +116,7 @@ pub(crate) async fn run(
     let eraser = eraser_in(mode).await?;
     if args.yes {
         write_facts(&*archive, &request, recorded.as_ref()).await?;
-        wait_for_writers(backend).await;
+        hold::wait_for_writers(backend).await;
     }
     let mut done = run_eraser(backend, &eraser, &request, &present, mode).await?;
     done.of_all += unnamed::erase(backend, &request, mode).await?;
@@ -145,13 +146,13 @@ async fn refuse_held(
     let mut free = Vec::with_capacity(request.facts.len());
     for fact in std::mem::take(&mut request.facts) {
         let what = match (&args.replay, &fact.scope) {
-            (Some(_), scope) => request::label(scope),
+            (Some(_), scope) => recorded::label(scope),
             (None, ErasureScope::Message(channel, ts)) => format!("the message {ts} of {channel}"),
             (None, ErasureScope::User(_) | ErasureScope::Channel(_)) => request.argument.clone(),
         };
         match (hold::hold_on(archive, &fact, &what).await?, args.replay.is_some()) {
             (None, _) => free.push(fact),
-            (Some(hold), true) => report::print_notice(&format!("left out: {hold}")),
+            (Some(hold), true) => say(&format!("left out: {hold}")),
             (Some(hold), false) => return Err(hold.into()),
         }
     }
@@ -219,15 +220,6 @@ async fn write_facts(
         recorded.add(&request.facts)?;
     }
     Ok(())
-}
-
-/// On AWS, waits until every writer has read the facts. In a folder, writers see them at once.
-pub(super) async fn wait_for_writers(backend: &Backend) {
-    let wait = backend.writers_know_after();
-    if !wait.is_zero() {
-        report::print_notice(&format!("waiting {} s until every writer knows of it", wait.as_secs()));
-        tokio::time::sleep(wait).await;
-    }
 }
 
 /// Searches all parts of the archive, and erases or counts what the facts cover.
@@ -333,7 +325,7 @@ async fn print_copy_advice(backend: &Backend, clock: &dyn Clock, out: &mut dyn W
 /// Rewrites the database file without free pages, and deletes the search index.
 async fn compact(backend: &Backend, args: &EraseArgs) -> anyhow::Result<()> {
     if let Some(database) = backend.database() {
-        report::print_notice("writing the database anew; other processes wait meanwhile");
+        say("writing the database anew; other processes wait meanwhile");
         database.compact().await?;
     }
     Ok(SearchIndex::delete(&crate::search::index_file(&args.index, &args.backend)?)?)

@@ -7,13 +7,11 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use ports::archive::erasure::ErasureFact;
+use ports::archive::erasure::{ErasureFact, ErasureScope};
 use process::config::backend::{BackendArgs, BackendKind};
 use process::config::named_file::read_text;
 use serde::{Deserialize, Serialize};
-use slack::ids::{TeamId, Ts};
-
-use super::request;
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 /// Maximum size of a list: half a million erasures.
 const MAX_LIST_BYTES: u64 = 64 * 1024 * 1024;
@@ -48,7 +46,7 @@ impl RecordedErasures {
         let is_cut = last_byte(&self.0).is_ok_and(|last| last != b'\n');
         let mut lines = if is_cut { "\n".to_owned() } else { String::new() };
         for ErasureFact { team, scope, until } in facts.iter().cloned() {
-            let erasure = RecordedErasure { team, scope: request::label(&scope), until };
+            let erasure = RecordedErasure { team, scope: label(&scope), until };
             lines += &serde_json::to_string(&erasure)?;
             lines.push('\n');
         }
@@ -111,7 +109,30 @@ pub(super) fn read(file: &Path) -> anyhow::Result<ListedErasures> {
     Ok(ListedErasures { facts, problem })
 }
 
+/// Returns the name of a scope in facts and records.
+pub(super) fn label(scope: &ErasureScope) -> String {
+    match scope {
+        ErasureScope::User(user) => format!("user#{user}"),
+        ErasureScope::Channel(channel) => format!("channel#{channel}"),
+        ErasureScope::Message(channel, ts) => format!("message#{channel}#{ts}"),
+    }
+}
+
+/// Parses the name of a scope.
+fn scope(label: &str) -> Option<ErasureScope> {
+    let (kind, id) = label.split_once('#')?;
+    match kind {
+        "user" => Some(ErasureScope::User(UserId::parse(id).ok()?)),
+        "channel" => Some(ErasureScope::Channel(ChannelId::parse(id).ok()?)),
+        "message" => {
+            let (channel, ts) = id.split_once('#')?;
+            Some(ErasureScope::Message(ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?))
+        }
+        _ => None,
+    }
+}
+
 fn fact(line: &str) -> Option<ErasureFact> {
     let RecordedErasure { team, scope, until } = serde_json::from_str(line).ok()?;
-    Some(ErasureFact { team, scope: request::scope(&scope)?, until })
+    Some(ErasureFact { team, scope: self::scope(&scope)?, until })
 }

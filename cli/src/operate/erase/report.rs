@@ -1,6 +1,6 @@
 //! Prints the result of an erasure.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -74,7 +74,7 @@ impl EraseReport<'_> {
             .facts
             .iter()
             .take(3)
-            .map(|fact| format!("{} in {}", super::request::label(&fact.scope), fact.team))
+            .map(|fact| format!("{} in {}", super::recorded::label(&fact.scope), fact.team))
             .collect();
         let more = self.request.facts.len().saturating_sub(subjects.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -165,10 +165,4 @@ impl EraseReport<'_> {
 #[expect(clippy::cast_precision_loss, reason = "four digits behind the point are shown")]
 fn dollars(units: u64, price: f64) -> f64 {
     units as f64 * price
-}
-
-/// Prints a line on standard error.
-pub(super) fn print_notice(text: &str) {
-    // A failed write is ignored: there is nowhere else to report it.
-    drop(writeln!(io::stderr(), "annalist: {text}"));
 }

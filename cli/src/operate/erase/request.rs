@@ -5,11 +5,11 @@ use ports::archive::erasure::{ErasureFact, ErasureScope};
 use reader::joined::ChannelOfTeam;
 use reader::permalink::{self, SlackLink};
 use reader::{find, waiting};
-use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use slack::ids::{TeamId, Ts};
 use workers::eraser::read_facts;
 
 use super::EraseArgs;
-use super::recorded::{self, ListedErasures, RecordedErasures};
+use super::recorded::{self, ListedErasures, RecordedErasures, label};
 use crate::UsageError;
 use crate::plain;
 use crate::read::ReadError;
@@ -39,29 +39,6 @@ impl EraseRequest {
         teams.sort_unstable();
         teams.dedup();
         teams
-    }
-}
-
-/// Returns the name of a scope in facts and records.
-pub(super) fn label(scope: &ErasureScope) -> String {
-    match scope {
-        ErasureScope::User(user) => format!("user#{user}"),
-        ErasureScope::Channel(channel) => format!("channel#{channel}"),
-        ErasureScope::Message(channel, ts) => format!("message#{channel}#{ts}"),
-    }
-}
-
-/// Parses the name of a scope.
-pub(super) fn scope(label: &str) -> Option<ErasureScope> {
-    let (kind, id) = label.split_once('#')?;
-    match kind {
-        "user" => Some(ErasureScope::User(UserId::parse(id).ok()?)),
-        "channel" => Some(ErasureScope::Channel(ChannelId::parse(id).ok()?)),
-        "message" => {
-            let (channel, ts) = id.split_once('#')?;
-            Some(ErasureScope::Message(ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?))
-        }
-        _ => None,
     }
 }
 

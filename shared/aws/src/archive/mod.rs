@@ -21,6 +21,7 @@ mod erase;
 mod expression;
 mod name;
 mod read;
+mod reference;
 mod replacement;
 mod size;
 mod stamp;

@@ -196,7 +196,7 @@ fn limit_bulk(mut page: StoredPage) -> StoredPage {
 mod tests {
     use serde_json::json;
 
-    use super::super::bulk::Reference;
+    use super::super::reference::Reference;
     use super::*;
 
     fn page(bulk_bytes: &[usize]) -> StoredPage {

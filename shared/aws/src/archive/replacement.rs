@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
-use super::bulk::Reference;
 use super::name::{PARENT, STAMP, to_stored};
+use super::reference::Reference;
 use super::size::{item_json_bytes, json_bytes, stored_bytes};
 use super::stored::{StoredItem, StoredRow, primary_key};
 use super::value;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::bulk::Reference;
 use super::name::{self, PARTITION, SORT, STAMP};
+use super::reference::Reference;
 use super::value::{self, Foreign};
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
 

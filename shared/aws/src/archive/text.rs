@@ -7,7 +7,8 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::value::JSON;
+/// The single key of a map that contains a value as JSON text.
+pub(super) const JSON: &str = "#json";
 
 /// Maximum depth of nested lists and maps within one text.
 const LEVELS: usize = 100;

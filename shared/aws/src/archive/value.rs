@@ -7,11 +7,11 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Map, Number, Value};
 
-use super::bulk;
-use super::text;
+use super::text::{self, JSON};
 
-/// The single key of a map that contains a value as JSON text.
-pub(super) const JSON: &str = "#json";
+/// The key of a map with the location of an attribute in the bucket: see [`super::bulk`]. No other value is
+/// stored as a map with this key.
+pub(super) const S3: &str = "#s3";
 
 /// Maximum depth of nested lists and maps; deeper values are stored as text. DynamoDB allows 32 levels, the
 /// scalar included.
@@ -49,7 +49,7 @@ fn at_level(value: &Value, level: usize) -> AttributeValue {
 }
 
 fn may_be_a_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= NAME_BYTES && name != JSON && name != bulk::S3
+    !name.is_empty() && name.len() <= NAME_BYTES && name != JSON && name != S3
 }
 
 fn as_text(value: &Value) -> AttributeValue {

@@ -14,7 +14,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, params_from_iter};
 
 use super::BackupError;
-use super::rows::values_of;
+use super::line::values_of;
 use crate::changes::renew_epoch;
 use crate::connection::{
     create_empty_file, create_empty_in_memory, open_for_reading, open_for_writing, schema_objects, schema_of,

@@ -11,6 +11,7 @@
 
 pub mod adopt;
 pub mod inventory;
+mod line;
 pub mod manifest;
 pub mod rows;
 pub mod snapshot;

@@ -8,18 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ports::archive::rows::MESSAGE;
-use rusqlite::types::{Value as SqlValue, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 use serde_json::{Value, json};
 use slack::hex::to_hex;
 
 use super::BackupError;
 use super::adopt::{CopiedTable, copied_tables};
+use super::line::BYTES;
 use crate::DATABASE_FILE;
 use crate::connection::{SCHEMA, open_for_reading, schema_of, sleep};
-
-/// A row with bytes in it is an object with this attribute: the bytes in hex.
-const BYTES: &str = "bytes";
 
 /// After this many bytes of lines, a read checks its limits and rests.
 const STEP_BYTES: usize = 1024 * 1024;
@@ -162,32 +160,6 @@ fn append_value(row: &Row<'_>, at: usize, line: &mut Vec<u8>) -> Result<(), Back
         ValueRef::Blob(bytes) => serde_json::to_writer(line, &json!({ BYTES: to_hex(bytes) })),
     };
     written.map_err(|error| unreadable(&error))
-}
-
-/// The columns of a line; `None` if it is not one.
-pub(super) fn values_of(line: &str) -> Option<Vec<SqlValue>> {
-    let values: Vec<Value> = serde_json::from_str(line).ok()?;
-    values.into_iter().map(value_of).collect()
-}
-
-fn value_of(value: Value) -> Option<SqlValue> {
-    Some(match value {
-        Value::Null => SqlValue::Null,
-        Value::String(text) => SqlValue::Text(text),
-        Value::Number(number) => match number.as_i64() {
-            Some(integer) => SqlValue::Integer(integer),
-            None => SqlValue::Real(number.as_f64()?),
-        },
-        Value::Object(object) => SqlValue::Blob(from_hex(object.get(BYTES)?.as_str()?)?),
-        Value::Bool(_) | Value::Array(_) => return None,
-    })
-}
-
-fn from_hex(hex: &str) -> Option<Vec<u8>> {
-    let digits = hex.as_bytes();
-    let is_hex = digits.len().is_multiple_of(2) && digits.iter().all(u8::is_ascii_hexdigit);
-    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    if is_hex { digits.chunks(2).map(pair).collect() } else { None }
 }
 
 /// Rests, and checks the limits.

@@ -6,8 +6,8 @@ use ports::archive::{Item, ItemKey};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::BackupError;
-use crate::archive::item;
 use crate::connection::{open_for_reading, schema_of};
+use crate::rows::item;
 use crate::scan::{self, ScannedRow};
 use crate::{DATABASE_FILE, OpenError, VERSION, files_uri, join};
 

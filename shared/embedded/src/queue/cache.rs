@@ -1,20 +1,16 @@
 //! The process's cache of the queue's tables, and its invalidation.
 
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
 
 use rusqlite::params;
 
 use super::groups::Groups;
 use super::recent::{KEY_BYTES, RecentIds};
 use super::{claim, label};
+use crate::connection::JOB_NUMBERS;
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
 use ports::queue::{DEDUPLICATION_WINDOW, GroupId, QueueRef, Receipt};
-
-/// The numbers that jobs have. Numbers only grow, and at a million jobs a second they last 73,000 years: a
-/// greater one was written by a person, or by a fault of the disk.
-pub(crate) const JOB_NUMBERS: RangeInclusive<i64> = 1..=i64::MAX / 4;
 
 /// Number of expired sends that each transaction deletes: more than it adds on average, and few enough to be
 /// fast.

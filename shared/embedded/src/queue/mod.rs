@@ -22,7 +22,6 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
-pub(super) use self::cache::JOB_NUMBERS;
 use self::cache::Memory;
 use self::claim::Claimed;
 pub use self::queued_jobs::QueuedJob;

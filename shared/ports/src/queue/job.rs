@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::MAX_MESSAGE_BYTES;
 use super::run::RunId;
-use super::waiting::WaitCause;
+use super::wait_cause::WaitCause;
 use crate::clock::TimestampMs;
 
 /// The version this build writes. A job with a higher version waits for a newer worker that can decode it.

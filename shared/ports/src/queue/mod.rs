@@ -12,6 +12,7 @@ pub mod job;
 pub mod route;
 pub mod run;
 pub mod topology;
+mod wait_cause;
 pub mod waiting;
 
 use std::fmt;

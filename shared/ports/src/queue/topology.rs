@@ -8,31 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::workers::{QueueName, WORKERS, WorkerSpec};
-
-/// The kind of work on a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueRole {
-    /// Events that Slack has just sent: the archive is up to date once they are handled.
-    Live,
-    /// Work that may take hours and waits behind live work. `idle` ignores it; `busy` lists it.
-    Background,
-}
-
-/// A queue, as defined in the row of its worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueSpec {
-    pub name: QueueName,
-    /// Its name on every backend, after the prefix.
-    pub label: &'static str,
-    /// The kind of work on it.
-    pub role: QueueRole,
-    /// The parts of its message groups, for the documentation.
-    pub group: &'static str,
-    /// The parts of its deduplication ids, for the documentation.
-    pub dedup: &'static str,
-    /// The delay of every message. SQS FIFO has no delay per message.
-    pub delay: Duration,
-}
+pub use crate::workers::{QueueRole, QueueSpec};
 
 /// The receive count after which a message becomes a dead letter. It includes receives of a message that only
 /// waited behind another, so it is a last resort: the runtime detects poison messages long before.
@@ -51,15 +27,6 @@ pub const QUEUES: [QueueSpec; WORKERS.len()] = {
     }
     queues
 };
-
-impl QueueSpec {
-    /// The default visibility timeout, for a receive that does not set one. Only Lambda's poller does not set
-    /// one: AWS recommends six times the function's timeout.
-    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
-    pub fn visibility_timeout(&self) -> Duration {
-        6 * WorkerSpec::for_queue(self.name).timeout
-    }
-}
 
 /// The purpose of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

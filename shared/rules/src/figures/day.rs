@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::message::CountedMessage;
-use super::stored_day;
 use slack::ids::Ts;
 
 /// The number of messages with the most reactions that a day keeps: no displayed list is longer.
@@ -16,26 +16,26 @@ pub const TOP: usize = 10;
 #[serde(default)]
 pub struct PersonDay {
     /// Messages that they wrote.
-    #[serde(rename = "m", skip_serializing_if = "stored_day::is_zero")]
+    #[serde(rename = "m", skip_serializing_if = "is_zero")]
     pub messages: u64,
-    #[serde(rename = "w", skip_serializing_if = "stored_day::is_zero")]
+    #[serde(rename = "w", skip_serializing_if = "is_zero")]
     pub words: u64,
     /// Replies among them.
-    #[serde(rename = "re", skip_serializing_if = "stored_day::is_zero")]
+    #[serde(rename = "re", skip_serializing_if = "is_zero")]
     pub replies: u64,
-    #[serde(rename = "rx_in", skip_serializing_if = "stored_day::is_zero")]
+    #[serde(rename = "rx_in", skip_serializing_if = "is_zero")]
     pub reactions_received: u64,
     /// Reactions that they gave, to messages of this day.
-    #[serde(rename = "rx_out", skip_serializing_if = "stored_day::is_zero")]
+    #[serde(rename = "rx_out", skip_serializing_if = "is_zero")]
     pub reactions_given: u64,
     /// Messages of others that mention them.
-    #[serde(rename = "men_in", skip_serializing_if = "stored_day::is_zero")]
+    #[serde(rename = "men_in", skip_serializing_if = "is_zero")]
     pub mentions_received: u64,
     /// Replies of others to threads that they started; only after [`DayFigures::credit`].
-    #[serde(rename = "re_in", skip_serializing_if = "stored_day::is_zero")]
+    #[serde(rename = "re_in", skip_serializing_if = "is_zero")]
     pub replies_received: u64,
     /// The first message of the day that they wrote, deleted or not.
-    #[serde(deserialize_with = "stored_day::ts", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "ts", skip_serializing_if = "Option::is_none")]
     pub first: Option<Ts>,
     /// Quarters of an hour in which they wrote, in order, each with its messages and words.
     #[serde(rename = "q", skip_serializing_if = "Vec::is_empty")]
@@ -278,4 +278,13 @@ impl DayFigures {
         self.most_reacted.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         self.most_reacted.truncate(TOP);
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn ts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ts>, D::Error> {
+    let text: &str = Deserialize::deserialize(deserializer)?;
+    Ts::parse(text).map(Some).map_err(D::Error::custom)
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::day::{DayFigures, DayThread, PersonDay};
@@ -71,13 +70,4 @@ impl DayFigures {
             basis: u128::from_str_radix(stored.basis, 16).ok()?,
         })
     }
-}
-
-pub(super) fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-pub(super) fn ts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ts>, D::Error> {
-    let text: &str = Deserialize::deserialize(deserializer)?;
-    Ts::parse(text).map(Some).map_err(D::Error::custom)
 }

@@ -8,6 +8,7 @@
 
 mod content;
 pub(super) mod files;
+mod identity;
 pub(super) mod revision;
 
 use std::borrow::Cow;
@@ -19,7 +20,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::version::{self, ContentVersion};
 use super::{Change, Malformed, SlackEvent, reaction};
 use ports::archive::key::thread_parent;
-use ports::archive::{Attributes, ItemKey, Update, text_attributes};
+use ports::archive::{Attributes, ItemKey, Update};
 use slack::envelope::{self, UnreadableJson};
 use slack::event::MessageObject;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -27,6 +28,7 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 pub(super) use content::CONTENT;
 pub use content::{CONTENT_VERSION, Content, author, channel, files, raw_event, root, stored_version};
 pub use files::is_forwarded;
+pub(super) use identity::identity;
 pub use revision::{KeptVersions, Replaced, VersionPlan, Versions, as_revision, plan, versions};
 
 /// The changes that a message event makes.
@@ -157,16 +159,6 @@ pub fn deletion(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Update {
 fn clock(event: &SlackEvent<'_>, outer: &MessageObject<'_>) -> Ts {
     let ts = || outer.ts.as_deref().and_then(|ts| Ts::parse(ts).ok());
     event.header.clock().or_else(ts).unwrap_or_else(|| event.clock())
-}
-
-/// The attributes that identify a message.
-pub(super) fn identity(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Attributes {
-    text_attributes([
-        ("type", "message"),
-        ("team_id", team.as_str()),
-        ("channel_id", channel.as_str()),
-        ("ts", ts.as_str()),
-    ])
 }
 
 struct ChannelOfEvent<'a> {

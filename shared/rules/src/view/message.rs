@@ -144,6 +144,11 @@ impl MessageView {
     }
 }
 
+/// The size of a message's file in bytes, if Slack gives one.
+pub fn file_size(file: &Value) -> Option<u64> {
+    file["size"].as_u64().filter(|bytes| *bytes > 0)
+}
+
 /// The id of a message's file.
 pub fn file_id(file: &Value) -> Option<FileId> {
     FileId::parse(file["id"].as_str()?).ok()

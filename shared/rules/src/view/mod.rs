@@ -8,7 +8,7 @@ mod person;
 
 pub use channel::ChannelView;
 pub use file::{FileVersionView, FileView};
-pub use message::{MessageView, file_id};
+pub use message::{MessageView, file_id, file_size};
 pub use person::PersonView;
 
 use serde_json::Value;

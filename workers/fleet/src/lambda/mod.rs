@@ -25,7 +25,7 @@ use workers::runtime::{
 use self::event::FunctionInput;
 use crate::Build;
 use crate::environment::{Environment, WorkSettings, runtime_settings};
-use crate::standalone::WorkerArgs;
+use crate::worker_args::WorkerArgs;
 
 /// Jobs that are not done this long before Lambda ends the function are stopped and returned with a backoff:
 /// if Lambda ended the function, its messages would be invisible for their whole visibility timeout.

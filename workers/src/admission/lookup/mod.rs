@@ -19,8 +19,8 @@ use rules::audience::ChannelVisibility;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
-use super::cache::{Demand, Knowledge};
-use super::entities::Entity;
+use super::cache::Knowledge;
+use super::entities::{Demand, Entity};
 use super::evaluate::{Fact, why_missing, why_undetermined};
 use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, TeamChannel, ask_about};
 

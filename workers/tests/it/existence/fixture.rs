@@ -53,8 +53,19 @@ impl ExistenceCheckFixture {
 
     pub(super) async fn with(mode: Option<ExistenceMode>, tokens: Tokens) -> Self {
         let slack = FakeSlack::start().await;
-        slack.set_workspace(TOKEN, workspace());
         let api = slack.client(tokens);
+        Self::calling(slack, api, mode)
+    }
+
+    /// The same without a socket, so that a test can use virtual time: the limit of a batch then ends no call.
+    pub(super) fn in_memory() -> Self {
+        let slack = FakeSlack::on_virtual_time();
+        let api = slack.client_in_memory(TOKEN);
+        Self::calling(slack, api, None)
+    }
+
+    fn calling(slack: FakeSlack, api: Arc<WebApi>, mode: Option<ExistenceMode>) -> Self {
+        slack.set_workspace(TOKEN, workspace());
         let clock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
         let archive = Arc::new(MemoryArchive::new());
         let table = Arc::new(MemoryExistence::new());

@@ -1,4 +1,4 @@
-//! An attacker with the signing secret invents hundreds of people in one channel.
+//! An attacker with the signing secret invents hundreds of people in one channel. Uses virtual time.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ async fn drain(fixture: &ExistenceCheckFixture, jobs: &[Delivery]) -> Vec<JobOut
     settled
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_message_behind_four_hundred_invented_people_is_stored_within_a_few_calls() {
-    let fixture = ExistenceCheckFixture::new().await;
+    let fixture = ExistenceCheckFixture::in_memory();
     fixture.clock.advance(Duration::from_secs(60));
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     let mut events: Vec<Value> =
@@ -47,9 +47,9 @@ async fn a_message_behind_four_hundred_invented_people_is_stored_within_a_few_ca
     assert!(calls < 60, "{calls}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn in_a_flood_slack_is_asked_about_people_whom_the_archive_knows_and_later_about_all() {
-    let fixture = ExistenceCheckFixture::new().await;
+    let fixture = ExistenceCheckFixture::in_memory();
     fixture.slack.change_workspace(TOKEN, |workspace| {
         workspace.members.extend(["UZKNOWN", "UZLATE"].map(|id| person(id, "last")));
     });
@@ -80,9 +80,9 @@ async fn in_a_flood_slack_is_asked_about_people_whom_the_archive_knows_and_later
     assert_eq!(fixture.write(&[message(CHANNEL, "UZLATE", "1700000009.000100")]).await, [JobOutcome::Done]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn in_a_flood_invented_bots_are_quarantined_without_asking_slack() {
-    let fixture = ExistenceCheckFixture::new().await;
+    let fixture = ExistenceCheckFixture::in_memory();
     fixture.clock.advance(Duration::from_secs(60));
     let bot = |id: &str, n: usize| {
         event::posted(CHANNEL, &event::bot_message(&format!("1700000001.{n:06}"), id, "bot", "hi"))
