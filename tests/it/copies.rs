@@ -90,7 +90,7 @@ async fn a_killed_copy_leaves_the_last_one_usable_and_the_next_one_goes_on() {
     process::up(&*data).await.process.stop().await;
     annalist_at(&*data, &["copy", "--to", path(&to)]).await.succeeded();
     let database = rusqlite::Connection::open(data.join("annalist.db")).unwrap();
-    let insert = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 200000)
+    let insert = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 100000)
         INSERT INTO items (item_id, timestamp, attributes)
         SELECT 'message#T1#C1', (1700000000 + n) || '.000000', json_object('text', hex(randomblob(40))) FROM n";
     database.execute_batch(insert).unwrap();
