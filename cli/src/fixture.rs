@@ -72,7 +72,18 @@ impl CliFixture {
 
     /// Posts messages at once.
     pub(crate) async fn post_all(&self, team: &str, channel: &str, timestamps: &[String]) {
-        let events = timestamps.iter().map(|ts| delivery(team, &message(channel, ts, "words")));
+        let words = timestamps.iter().map(|ts| (ts.clone(), "words".to_owned()));
+        self.post_texts(team, channel, words).await;
+    }
+
+    /// Posts messages with these timestamps and texts at once.
+    pub(crate) async fn post_texts(
+        &self,
+        team: &str,
+        channel: &str,
+        messages: impl Iterator<Item = (String, String)>,
+    ) {
+        let events = messages.map(|(ts, text)| delivery(team, &message(channel, &ts, &text)));
         let writer = MessageWriter::new(self.backend.archive(), self.backend.queue());
         let outcomes = writer.handle(&events.collect::<Vec<_>>()).await;
         assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done));

@@ -25,6 +25,7 @@ mod killed_downloads;
 mod lambda;
 mod machine;
 mod mcp;
+mod opted_out;
 mod packaging;
 mod processes;
 mod quarantine;

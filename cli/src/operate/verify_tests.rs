@@ -86,3 +86,19 @@ async fn content_that_an_erasure_covers_is_named_until_it_is_erased() {
     }
     assert_eq!(verify(&fixture, &[]).await.1, None);
 }
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_and_a_changed_database_are_named() {
+    let (fixture, _) = filled().await;
+    let database = rusqlite::Connection::open(fixture.data().data.data.join("annalist.db")).unwrap();
+    let cut = "UPDATE items SET attributes = '{\"text\":\"hel' WHERE item_id = 'message#T1#C1'";
+    database.execute_batch(cut).unwrap();
+    let (lines, error) = verify(&fixture, &[]).await;
+    assert_eq!((lines.len(), &lines[0]["problem"]), (2, &json!("row")), "{lines:?}");
+    assert_eq!(lines[0]["what"], "message#T1#C1 / 1700000000.000100");
+    assert!(error.unwrap().starts_with("1 problem: "));
+    database.execute_batch("CREATE INDEX mine ON items (attributes)").unwrap();
+    let (lines, _) = verify(&fixture, &[]).await;
+    let problems: Vec<&str> = lines.iter().filter_map(|line| line["problem"].as_str()).collect();
+    assert_eq!(problems, ["database", "row"], "{lines:?}");
+}

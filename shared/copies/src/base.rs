@@ -19,7 +19,7 @@ use crate::{BlockId, CopyError, CopyStore, FORMAT, read};
 /// The folder of bases.
 pub(crate) const BASES: &str = "base/";
 
-/// The longest list that is read: seven million blocks, of an archive of 700 GB.
+/// The longest list that is read: seven million blocks, of an archive of 150 GB.
 const MAX_READ_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The longest line of a list: a table with its columns.

@@ -1,6 +1,6 @@
-//! Blocks: about 32 rows of a table, one line each, compressed.
+//! Blocks: about 15 rows of a table, one line each, compressed.
 //!
-//! The key of a row decides whether its block ends after it, so a change of a row changes its own block only, and new
+//! The key of a row decides whether its block may end after it, so a change of a row changes its own block only, and new
 //! rows change the last one.
 
 use std::fmt;
@@ -19,9 +19,15 @@ use crate::{CopyError, CopyStore, read};
 /// The folder of blocks.
 pub(crate) const BLOCKS: &str = "block/";
 
-/// A block ends after a row whose key's hash begins with this many zero bits: after 32 rows on average. Fewer rows would
-/// make more objects, more rows would make a scattered update write more.
-const CUT_BITS: u32 = 5;
+/// A block has at least this many rows, and ends after the first one from there on whose key's hash begins with
+/// `CUT_BITS` zero bits: after 15 rows on average.
+///
+/// A changed row rewrites its whole block, and is more likely in a long one. So blocks of similar lengths are better than
+/// short and long ones: of 20,000 messages of 1.4 KB with 1 % of updates, blocks of 31 rows on average wrote 5.7 % of the
+/// rows' bytes if each row could end one, and 4.0 % with at least 24 rows; these write 2.5 %, with twice as many objects.
+/// Fewer bits would make the lengths even more similar, but after a deleted row the blocks would end elsewhere for long.
+const MIN_ROWS: usize = 8;
+const CUT_BITS: u32 = 3;
 
 /// A block ends after this many bytes, however few rows they are.
 const MAX_BLOCK_BYTES: usize = 1024 * 1024;
@@ -84,6 +90,7 @@ impl<'de> Deserialize<'de> for BlockId {
 #[derive(Debug, Default)]
 pub(crate) struct BlockCutter {
     lines: Vec<u8>,
+    rows: usize,
 }
 
 impl BlockCutter {
@@ -91,12 +98,14 @@ impl BlockCutter {
     pub(crate) fn add(&mut self, key: &[u8], line: &[u8]) -> Option<Vec<u8>> {
         self.lines.extend_from_slice(line);
         self.lines.push(b'\n');
-        let is_cut = Sha256::digest(key)[0].leading_zeros() >= CUT_BITS;
+        self.rows += 1;
+        let is_cut = self.rows >= MIN_ROWS && Sha256::digest(key)[0].leading_zeros() >= CUT_BITS;
         if is_cut || self.lines.len() >= MAX_BLOCK_BYTES { self.end() } else { None }
     }
 
     /// Ends the last block of a table.
     pub(crate) fn end(&mut self) -> Option<Vec<u8>> {
+        self.rows = 0;
         (!self.lines.is_empty()).then(|| std::mem::take(&mut self.lines))
     }
 }

@@ -17,7 +17,7 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 use super::BUCKET_ONLY;
 
 /// More blocks than a page of a listing has.
-const ROWS: usize = 100_000;
+const ROWS: usize = 40_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_in_a_bucket_is_listed_checked_cleaned_and_restored() {

@@ -1,9 +1,10 @@
-//! The files of a data folder in a bucket: they move there and back, whenever the move is killed.
+//! The files of a data folder in a bucket: stored and read there, and moved there and back, whenever the move is killed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use aws_resources::names::Names;
 use embedded::Database;
 use ports::archive::ArchiveExt;
 use ports::clock::SystemClock;
@@ -22,12 +23,18 @@ use tests::harness::environment::ProgramEnvironment;
 use tests::harness::process::{self, Process};
 use tests::harness::stack::Stack;
 use tokio::process::Command;
+use wiremock::matchers::path;
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::BUCKET_ONLY;
+use crate::export::formats::files_below;
+use crate::view::get;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const FILES: u32 = 400;
 const CHANNEL: &str = "C01";
+/// A picture as far as its first bytes show.
+const PICTURE: &str = "GIF89a, which nobody decodes";
 
 /// A data folder whose files are in a bucket, and a Slack.
 #[derive(Clone)]
@@ -42,6 +49,16 @@ impl FolderAndBucket {
         variables.retain(|(known, _)| *known != name);
         variables.push((name, value.to_owned()));
         Self { variables, ..self.clone() }
+    }
+
+    /// A folder whose files are in the bucket of these resources.
+    fn new(stack: &Stack, names: &Names, slack: &MockServer, data: &Path) -> Self {
+        let mut variables = stack.environment(names);
+        variables.retain(|(name, _)| name.starts_with("AWS_"));
+        variables.push(("ANNALIST_FILES", place(names)));
+        variables.push(("SLACK_API_URL", format!("{}/api/", slack.uri())));
+        variables.push(("SLACK_BOT_TOKEN", "xoxb-1".to_owned()));
+        Self { data: data.to_owned(), variables }
     }
 
     fn without_bucket(&self) -> Self {
@@ -59,6 +76,10 @@ impl ProgramEnvironment for FolderAndBucket {
         command.arg("--data").arg(&self.data);
         command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
     }
+}
+
+fn place(names: &Names) -> String {
+    format!("s3://{}/kept", names.bucket())
 }
 
 fn key(number: u32) -> FileKey {
@@ -135,6 +156,64 @@ async fn kill_in_the_middle(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_and_pictures_are_stored_shown_exported_and_erased_in_the_bucket_alone() {
+    let stack = Stack::shared();
+    let aws = stack.provisioned(BUCKET_ONLY).await;
+    let (client, bucket) = (stack.s3().await, aws.names().bucket());
+    let slack = fake_files::slack().await;
+    let picture = ResponseTemplate::new(200).set_body_raw(PICTURE, "image/gif");
+    Mock::given(path("/pictures/ana.gif")).respond_with(picture).mount(&slack).await;
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let here = FolderAndBucket::new(stack, aws.names(), &slack, &data);
+    let up = process::up_with(&here, &["--viewer-listen", "127.0.0.1:0"]).await;
+    let url = format!("{}/pictures/ana.gif", slack.uri());
+    let mut person = event::user_change("U01", "ana", "1700009001.000000");
+    person["user"]["profile"]["image_192"] = url.clone().into();
+    let share = fake_files::message_with_file(&slack, "F9000", "1700009000.000100");
+    deliver(up.address, TEAM, &[event::posted(CHANNEL, &share), person]).await;
+    wait_until_idle(&here, DEADLINE).await;
+
+    let shared = format!("slack/{TEAM}/{CHANNEL}/1700009000.000100/F9000");
+    let picture = FileKey::image(&TeamId::parse(TEAM).unwrap(), &url).to_string();
+    let content = fake_files::content("F9000");
+    let expected = [(shared.clone(), content.len() as u64), (picture.clone(), PICTURE.len() as u64)];
+    assert_eq!(in_bucket(&client, bucket).await, BTreeMap::from(expected));
+    assert_eq!(in_folder(&data), BTreeMap::new());
+    let listed = json_lines(&here, &["files"]).await;
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0]["uri"], format!("{}/{shared}", place(aws.names())), "{listed:?}");
+
+    let pages = up.process.logged_address("pages listening").await;
+    let (_, hash) = picture.rsplit_once('/').unwrap();
+    let (file_link, picture_link) = (format!("/files/{TEAM}/F9000"), format!("/pictures/{TEAM}/{hash}"));
+    let page = get(pages, &format!("/c/{TEAM}/{CHANNEL}"), "localhost").await;
+    assert!(page.contains(&file_link) && page.contains(&picture_link), "{page}");
+    let shown = get(pages, &file_link, "localhost").await;
+    assert!(shown.ends_with(std::str::from_utf8(&content).unwrap()), "{shown}");
+    let shown = get(pages, &picture_link, "localhost").await;
+    assert!(shown.contains("content-type: image/gif") && shown.ends_with(PICTURE), "{shown}");
+
+    for (format, exported) in [("jsonl", 1), ("html", 2)] {
+        let out = folder.path().join(format);
+        let args = ["export", "--format", format, "--out", out.to_str().unwrap()];
+        annalist_at(&here, &args).await.succeeded();
+        let written = files_below(&out);
+        let found = [&content[..], PICTURE.as_bytes()]
+            .iter()
+            .filter(|bytes| written.values().any(|written| written == *bytes))
+            .count();
+        assert_eq!(found, exported, "{format}: {:?}", written.keys());
+    }
+
+    let erased = annalist_at(&here, &["erase", "--user", "U01", "--yes"]).await.succeeded();
+    assert_eq!(in_bucket(&client, bucket).await, BTreeMap::new(), "{}", erased.stdout);
+    let gone = get(pages, &file_link, "localhost").await;
+    assert!(gone.starts_with("HTTP/1.1 404"), "{gone}");
+    up.process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_move_to_a_bucket_and_back_whenever_the_move_is_killed() {
     let stack = Stack::shared();
     let aws = stack.provisioned(BUCKET_ONLY).await;
@@ -142,13 +221,8 @@ async fn files_move_to_a_bucket_and_back_whenever_the_move_is_killed() {
     let slack = fake_files::slack().await;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let place = format!("s3://{bucket}/kept");
-    let mut variables = stack.environment(aws.names());
-    variables.retain(|(name, _)| name.starts_with("AWS_"));
-    variables.push(("ANNALIST_FILES", place.clone()));
-    variables.push(("SLACK_API_URL", format!("{}/api/", slack.uri())));
-    variables.push(("SLACK_BOT_TOKEN", "xoxb-1".to_owned()));
-    let here = FolderAndBucket { data: data.clone(), variables };
+    let place = place(aws.names());
+    let here = FolderAndBucket::new(stack, aws.names(), &slack, &data);
     let run = async |environment: &FolderAndBucket, args: &[&str]| -> CommandOutput {
         annalist_at(environment, args).await
     };

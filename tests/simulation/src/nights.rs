@@ -1,5 +1,6 @@
 //! A night after the faults: a disk has lost rows, a rule removes the messages of a channel, and a hold keeps some of
-//! them. The process that does the night's work is killed once.
+//! them. Of the archived channels, some were compared a month ago, the others not so long ago. The process that does the
+//! night's work is killed once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,6 +44,8 @@ struct Evening {
     hold: Option<HoldFact>,
     /// When the rows were lost.
     lost_at: Ts,
+    /// The archived channels that were compared a month ago.
+    due: BTreeSet<ChannelId>,
     midnight: Ts,
 }
 
@@ -110,10 +113,11 @@ impl Evening {
                 archive.delete_unchanged(item).await?;
             }
         }
+        let due = compared_a_month_ago(all, &team).await?;
         let micros = midnight_before(now.micros()).micros() + 2 * DAY_MICROS;
         let until = TimestampMs(micros / 1_000);
         world.skip(until.since(world.true_now()).saturating_sub(BEFORE_MIDNIGHT));
-        Ok(Self { team, rows, hold, lost_at: now, midnight: ts_from_micros(micros) })
+        Ok(Self { team, rows, hold, lost_at: now, due, midnight: ts_from_micros(micros) })
     }
 
     async fn check(&self, all: &SimulationState, channels: usize) -> Result<(), ArchiveError> {
@@ -146,14 +150,17 @@ impl Evening {
             if !is_shown || is_over {
                 continue;
             }
-            // An archived channel is compared once more, in the night before.
-            let is_reached = |proven: &&ProvenSpan| known.reaches(&self.midnight) || proven.is_archived;
+            // An archived channel is compared once more, in the night before, and then once a month.
+            let is_due = self.due.contains(&known.channel);
+            let is_reached = |proven: &&ProvenSpan| {
+                known.reaches(&self.midnight) || proven.is_archived && (!is_due || proven.at >= self.lost_at)
+            };
             let Some(proven) = known.proven.as_ref().filter(is_reached) else {
                 let what = format!("{} was not compared with Slack: {known:?}", known.channel);
                 world.report_violation(Invariant::Bounded, what);
                 continue;
             };
-            // What was lost of an archived channel after its last comparison is not looked for.
+            // What was lost of an archived channel after its last comparison is looked for a month later.
             if proven.at < self.lost_at {
                 continue;
             }
@@ -169,6 +176,30 @@ impl Evening {
         let keeps = |hold: &HoldFact| hold.keeps(channel_of(row), &row.key.timestamp, row.text("user_id"));
         self.hold.as_ref().is_some_and(keeps)
     }
+}
+
+/// Lets some of the archived channels be compared a month ago. Returns them.
+async fn compared_a_month_ago(
+    all: &SimulationState,
+    team: &TeamId,
+) -> Result<BTreeSet<ChannelId>, ArchiveError> {
+    let archive = &*all.archive as &dyn Archive;
+    let mut due = BTreeSet::new();
+    for known in proof::kept_channels(archive, team).await? {
+        let Some(proven) = known.proven.as_ref().filter(|proven| proven.is_archived) else { continue };
+        if !all.world.chance_percent(50) {
+            continue;
+        }
+        let through = ts_from_micros(proven.through.micros() - 30 * DAY_MICROS);
+        let from = proven.from.clone().min(through.clone());
+        // The register only takes a later end.
+        if let Some(row) = archive.get(&ItemKey::verified(team, known.channel.as_str())).await? {
+            archive.delete_unchanged(&row).await?;
+        }
+        archive.write(&known.prove(&ProvenSpan { from, through, ..proven.clone() })).await?;
+        due.insert(known.channel);
+    }
+    Ok(due)
 }
 
 /// Returns the scope of a person or of one message.

@@ -2,7 +2,8 @@
 //!
 //! The newest days come first ([`Proof::newest_days`]): from the last midnight back to a month before the end of the
 //! last proof, for edits, reactions and late replies. What is left of a night's calls goes to older days
-//! ([`Proof::older_page`]), each of which is compared once. The order of effects is that of the historian: rows,
+//! ([`Proof::older_page`]), each of which is compared once. Of an archived channel, the newest page is compared once a
+//! month. The order of effects is that of the historian: rows,
 //! replies, jobs of files, then the row that says what is proven.
 
 use metrics::counter;
@@ -27,6 +28,10 @@ use crate::historian::{
 /// How long before the end of the last proof messages are compared again. A page of 999 messages usually is a month
 /// of a channel, so it costs no further call.
 const AGAIN_MICROS: i64 = 31 * DAY_MICROS;
+
+/// How long after its last comparison an archived channel is compared again. Nothing is written in it, so that only what
+/// the archive has lost can be found.
+const ARCHIVED_AGAIN_MICROS: i64 = 30 * DAY_MICROS;
 
 /// The calls of a night in a workspace, after which no older days are compared: less than half an hour at the rate
 /// that Slack permits.
@@ -87,7 +92,7 @@ impl<'a> Proof<'a> {
     }
 
     /// Whether a channel is left out: it is deleted or has another id now, it is out by its opt-out, or it was
-    /// compared since it was archived.
+    /// compared since it was archived, in the last month.
     ///
     /// # Errors
     /// As [`Archive::query`].
@@ -99,7 +104,9 @@ impl<'a> Proof<'a> {
         let is_over = known.proven.as_ref().is_some_and(|proven| {
             let changed_since =
                 newest.ts().and_then(|ts| Ts::parse(ts).ok()).is_some_and(|ts| ts > proven.at);
-            proven.is_archived && newest.is_archived() && !changed_since
+            let age_micros = self.midnight.micros().saturating_sub(proven.through.micros());
+            let is_new = age_micros < ARCHIVED_AGAIN_MICROS;
+            proven.is_archived && newest.is_archived() && !changed_since && is_new
         });
         Ok(is_over || newest.is_deleted() || newest.next_id().is_some())
     }
@@ -114,18 +121,18 @@ impl<'a> Proof<'a> {
         reached: Option<Ts>,
         may_go_on: impl Fn() -> bool,
     ) -> Result<NewestDays, HistoryError> {
-        let floor = self.floor(known);
-        let from = known
-            .proven
-            .as_ref()
-            .map_or(floor, |proven| proven.through.micros().saturating_sub(AGAIN_MICROS).max(floor));
+        let (floor, proven) = (self.floor(known), known.proven.as_ref());
+        let again =
+            proven.map_or(floor, |proven| proven.through.micros().saturating_sub(AGAIN_MICROS).max(floor));
+        // The newest page of an archived channel is as old as its last messages.
+        let from = if proven.is_some_and(|proven| proven.is_archived) { floor } else { again };
         let mut to = reached.unwrap_or_else(|| self.midnight.clone());
         let comparison = self.comparison(from);
         let made = self.calls.made();
         let end = loop {
             let end = self.compare(known, &comparison, from, &mut to).await;
             // The first time, older days follow later.
-            if !matches!(end, Ok(SpanEnd::Paused)) || known.proven.is_none() {
+            if !matches!(end, Ok(SpanEnd::Paused)) || proven.is_none() || to.micros() <= again {
                 break end;
             }
             if !may_go_on() {
@@ -139,6 +146,9 @@ impl<'a> Proof<'a> {
         let (from, is_whole) = match (&known.proven, end) {
             // A chain of pages reached the proven days.
             (Some(proven), SpanEnd::Whole) => (proven.from.clone(), proven.is_whole),
+            (Some(proven), SpanEnd::Paused) if to <= proven.through => {
+                (to.min(proven.from.clone()), proven.is_whole)
+            }
             (Some(proven), _) if to <= proven.through => (proven.from.clone(), true),
             (Some(_) | None, SpanEnd::Limited) => (to, true),
             (None, SpanEnd::Whole) => (ts_from_micros(from), true),

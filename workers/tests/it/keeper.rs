@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use ports::archive::erasure::{ExpiryFact, OptOutFact, OptOutScope};
-use ports::archive::{Archive, ArchiveExt, Query, key, query_all};
+use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{Clock, ManualClock, TimestampMs};
 use ports::files::Files;
 use ports::queue::{Delivery, Queue, QueueName};
@@ -351,8 +351,10 @@ async fn a_proof_ends_without_an_error_where_the_plan_hides_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_archived_channel_is_compared_once_until_it_changes() {
-    let fixture = KeeperFixture::with_messages(&["C1"], &[message_at(MIDNIGHT - DAY, "hi")]).await;
+async fn an_archived_channel_is_compared_once_a_month_and_when_it_changes() {
+    let (old, newest) = (MIDNIGHT - 100 * DAY, MIDNIGHT - DAY);
+    let messages = [message_at(old, "old"), message_at(newest, "hi")];
+    let fixture = KeeperFixture::with_messages(&["C1"], &messages).await;
     let event = |kind: &str, second: i64| json!({ "type": kind, "channel": "C1", "user": "U01", "event_ts": ts(second) });
     fixture.channel_event(event("channel_archive", MIDNIGHT - 100)).await;
     fixture.night(0).await;
@@ -361,10 +363,46 @@ async fn an_archived_channel_is_compared_once_until_it_changes() {
     assert_eq!(fixture.calls(), 1);
     let found = proof::of_team(&*fixture.archive, &team()).await.unwrap().unwrap();
     assert_eq!((found.channels, found.behind.len()), (0, 0));
-    fixture.channel_event(event("channel_unarchive", MIDNIGHT + DAY + 100)).await;
+    // A row is lost, and the events of a reply to a message from long before the month.
+    let row = fixture.archive.get(&ItemKey::message(&team(), &channel("C1"), &ts(newest))).await.unwrap();
+    fixture.archive.delete_unchanged(&row.unwrap()).await.unwrap();
+    fixture.post("C1", &event::reply(ts(MIDNIGHT - 200).as_str(), ts(old).as_str(), "U02", "late"));
+    fixture.let_days_pass(28).await;
+    fixture.night(29).await;
+    assert_eq!(fixture.calls(), 1, "it was compared in the last month");
     fixture.let_days_pass(1).await;
-    fixture.night(2).await;
-    assert_eq!((fixture.calls(), fixture.of_team().await.channels), (2, 1));
+    fixture.night(30).await;
+    let found = fixture.found("C1", 30).await;
+    assert_eq!([found.missing, found.filled, found.calls], [2, 2, 2], "a page and a thread: {found:?}");
+    assert_eq!(fixture.texts("C1").await, ["old", "hi", "late"]);
+    let proven = fixture.proven("C1").await.unwrap();
+    assert_eq!((proven.from.micros(), proven.through), (0, ts(MIDNIGHT + 30 * DAY)));
+    fixture.let_days_pass(1).await;
+    fixture.night(31).await;
+    assert_eq!(fixture.calls(), 3);
+    fixture.channel_event(event("channel_unarchive", MIDNIGHT + 31 * DAY + 100)).await;
+    fixture.let_days_pass(1).await;
+    fixture.night(32).await;
+    assert_eq!((fixture.calls(), fixture.of_team().await.channels), (4, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_month_later_the_newest_page_of_an_archived_channel_is_enough() {
+    let messages: Vec<Value> = (100..112).map(|day| message_at(MIDNIGHT - day * DAY, "hi")).collect();
+    let fixture = KeeperFixture::with_messages(&["C1"], &messages).await;
+    fixture.slack.set_page_size(5);
+    let archived =
+        json!({ "type": "channel_archive", "channel": "C1", "user": "U01", "event_ts": ts(MIDNIGHT - 100) });
+    fixture.channel_event(archived).await;
+    fixture.night(0).await;
+    let (calls, proven) = (fixture.calls(), fixture.proven("C1").await.unwrap());
+    assert!(calls >= 3 && proven.is_whole, "{calls}: {proven:?}");
+    fixture.let_days_pass(30).await;
+    fixture.night(30).await;
+    assert_eq!(fixture.calls(), calls + 1);
+    let through = ts(MIDNIGHT + 30 * DAY);
+    let at = fixture.proven("C1").await.unwrap().at;
+    assert_eq!(fixture.proven("C1").await, Some(ProvenSpan { through, at, ..proven }));
 }
 
 #[tokio::test(start_paused = true)]

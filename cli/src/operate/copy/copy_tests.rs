@@ -1,7 +1,9 @@
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use embedded::FILES_FOLDER;
+use embedded::backup::{ReadLimits, ReadRow, read_rows};
 use flate2::read::GzDecoder;
 use ports::archive::{ArchiveExt, Query, key};
 use ports::files::FileKey;
@@ -15,6 +17,7 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use super::*;
 use crate::fixture::CliFixture;
+use crate::operate::erase::{self, EraseArgs};
 use crate::operate::restore::{self as restoring, RestoreArgs};
 use crate::operate::status;
 use crate::operate::verify::{self, VerifyArgs};
@@ -149,6 +152,51 @@ async fn a_copy_writes_what_changed_and_restores_the_archive_as_of_one_moment() 
     assert!(!folder.path().join("none").exists());
     let refused = restored(&to, &data, None).await.unwrap_err();
     assert!(line(&refused).contains("not empty"), "{refused:#}");
+}
+
+/// The bytes of all rows, as a copy has them before it compresses them.
+fn row_bytes(data: &Path) -> u64 {
+    let mut bytes = 0;
+    let sum = |row: ReadRow<'_>| {
+        if let ReadRow::Row { line, .. } = row {
+            bytes += line.len() as u64;
+        }
+        Ok::<(), Infallible>(())
+    };
+    read_rows(data, ReadLimits::default(), sum).unwrap();
+    bytes
+}
+
+#[tokio::test]
+async fn a_copy_after_edits_of_a_percent_of_the_messages_writes_less_than_three_percent() {
+    let (fixture, to) = (CliFixture::open().await, tempfile::tempdir().unwrap());
+    let args = args(&fixture, to.path());
+    let timestamps: Vec<String> = (0..4_000).map(|second| format!("17000{second:05}.000000")).collect();
+    // Of 256 characters, which are different in each version.
+    let text = |ts: &str, version: &str| to_hex(&Sha256::digest(format!("{ts} {version}"))).repeat(4);
+    for batch in timestamps.chunks(500) {
+        fixture.post_texts("T1", "C1", batch.iter().map(|ts| (ts.clone(), text(ts, "first")))).await;
+    }
+    let first = copy(&fixture, &args).await;
+    let mut edited = 0;
+    for ts in timestamps.iter().skip(50).step_by(100) {
+        edited += 1;
+        let edited_ts = format!("17001{edited:05}.000000");
+        fixture.edit("T1", "C1", ts, &edited_ts, &text(ts, "second")).await;
+    }
+    let second = copy(&fixture, &args).await;
+    // It rewrites the whole database, with the rows in the same order.
+    let mut compacting: EraseArgs =
+        crate::fixture::parsed(&["--message", "C1", &timestamps[7], "--yes", "--compact"]).unwrap();
+    compacting.backend = fixture.data();
+    erase::run(&fixture.backend, fixture.clock(), &compacting, &mut Vec::new()).await.unwrap();
+    let third = copy(&fixture, &args).await;
+    let all = row_bytes(&fixture.data().data.data);
+    let written = [&second, &third].map(|made| made["bytes_written"].as_u64().unwrap());
+    assert!(
+        edited == 40 && written.iter().all(|written| written * 100 < all * 3),
+        "{written:?} of {all} bytes: {first} {second} {third}"
+    );
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::facts::{ArchiveFacts, Gaps, NewestMessage, Unopened, within};
-use super::unnamed;
+use super::{unmoved, unnamed};
 use crate::operate::status::{self, Status};
 
 /// Timeout for an answer of one part of the backend: as long as the AWS client retries for a row.
@@ -40,13 +40,13 @@ pub(super) async fn gather(args: &BackendArgs) -> Result<ArchiveFacts, Unopened>
         Ok(Err(error)) => return Err(Unopened::Unusable(error.to_string())),
         Err(_) => return Err(Unopened::Unusable(format!("no answer in {} s", TIMEOUT.as_secs()))),
     };
-    let archive_facts = gather_from(&backend).await;
+    let archive_facts = gather_from(&backend, args).await;
     // The timeout also applies here: a client that cannot write cannot finish its pending writes either.
     drop(timeout(TIMEOUT, backend.close()).await);
     Ok(archive_facts)
 }
 
-async fn gather_from(backend: &Backend) -> ArchiveFacts {
+async fn gather_from(backend: &Backend, args: &BackendArgs) -> ArchiveFacts {
     let (queue, archive, files) = (backend.queue(), backend.archive(), backend.files());
     let read = || within(TIMEOUT, status::read(&*queue, &*archive));
     let ports = vec![
@@ -74,6 +74,12 @@ async fn gather_from(backend: &Backend) -> ArchiveFacts {
     };
     ArchiveFacts {
         unnamed: within(TIMEOUT, unnamed::find(&*archive, &*files)).await,
+        unmoved: match (backend.database(), &args.files_in) {
+            (Some(database), Some(place)) => {
+                Some(within(TIMEOUT, unmoved::count(&*database.files(), place.to_string())).await)
+            }
+            _ => None,
+        },
         ports,
         newest: within(TIMEOUT, newest_message(Arc::clone(&archive))).await,
         status,

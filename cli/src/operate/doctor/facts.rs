@@ -13,6 +13,7 @@ use slack_api::check::{BotIdentity, ClockComparison};
 use slack_api::probe::ProbeFailure;
 use slack_api::{ApiError, TokenKind};
 
+use super::unmoved::UnmovedFiles;
 use super::unnamed::UnnamedFiles;
 use crate::operate::status::Status;
 
@@ -175,6 +176,8 @@ pub(super) struct ArchiveFacts {
     pub(super) gaps: Result<Gaps, String>,
     /// The files that no row names.
     pub(super) unnamed: Result<UnnamedFiles, String>,
+    /// The files in the data folder; `None` if that is where files are stored, or if there is no folder.
+    pub(super) unmoved: Option<Result<UnmovedFiles, String>>,
     /// `None` if there is no database file.
     pub(super) integrity: Option<Result<Integrity, String>>,
 }

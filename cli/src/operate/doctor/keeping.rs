@@ -420,6 +420,7 @@ mod tests {
                 in_use,
                 gaps: Ok(Gaps::default()),
                 unnamed: Err(String::new()),
+                unmoved: None,
                 integrity: None,
             };
             backlog(&archive_facts, "--data d").remove(0)

@@ -2,8 +2,8 @@
 //!
 //! * [`facts`] are gathered first, each with a timeout, by [`slack_facts`], [`local_facts`] and
 //!   [`archive_facts`].
-//! * [`settings`], [`setup`], [`socket`], [`arrival`], [`keeping`], [`gaps`], [`machine`], [`unnamed`] and [`responder`] evaluate
-//!   them: pure functions of the facts.
+//! * [`settings`], [`setup`], [`socket`], [`arrival`], [`keeping`], [`gaps`], [`machine`], [`unnamed`], [`unmoved`] and [`responder`]
+//!   evaluate them: pure functions of the facts.
 //! * [`check`] is a result: one line each, in the order in which an installation is set up.
 
 mod archive_facts;
@@ -19,6 +19,7 @@ mod settings;
 mod setup;
 mod slack_facts;
 mod socket;
+mod unmoved;
 mod unnamed;
 
 use std::io::{self, Write};
@@ -124,6 +125,8 @@ fn all_checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
     checks.extend(keeping::checks(facts));
     if let Ok(archive_facts) = &facts.archive {
         checks.push(unnamed::check(&archive_facts.unnamed, facts.on_aws));
+        let unmoved = archive_facts.unmoved.as_ref();
+        checks.extend(unmoved.map(|unmoved| unmoved::check(unmoved, &facts.backend_flag)));
     }
     checks.push(responder::check(facts));
     checks
