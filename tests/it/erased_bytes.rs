@@ -10,7 +10,7 @@ use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, deliver};
-use tests::harness::command::{annalist, annalist_at, json_lines, wait_until_idle};
+use tests::harness::command::{annalist, annalist_at, json_lines, status, wait_until_idle};
 use tests::harness::environment::FolderWithSlack;
 use tests::harness::load::RunningLoad;
 use tests::harness::process;
@@ -75,6 +75,18 @@ fn handled() -> Vec<Value> {
     events
 }
 
+/// The events that are set aside while Slack refuses the token: each names a person or a channel that is new.
+fn waiting() -> Vec<Value> {
+    let text = |erased: &Erased| format!("waiting {} ", erased.marker);
+    let of_times = |[one, other]: [String; 2]| {
+        [
+            event::posted("C7", &event::message(&one, "U1", &text(&PERSON))),
+            event::posted("C2", &event::message(&other, "U9", &text(&CHANNEL))),
+        ]
+    };
+    [[ts(70), ts(71)], [ahead(4), ahead(5)]].into_iter().flat_map(of_times).collect()
+}
+
 /// The events that wait on the queue.
 fn queued() -> Vec<Value> {
     said(&ts(7), "queued").into_iter().chain(said(&ahead(2), "queued ahead")).collect()
@@ -103,17 +115,15 @@ fn export() -> Export {
         .with_bytes("__uploads/F3/a.txt", MESSAGE.marker)
 }
 
-/// A Slack whose history has what no event brought.
-async fn slack() -> FakeSlack {
-    let slack = FakeSlack::start().await;
+/// A workspace whose history has what no event brought.
+fn workspace() -> FakeWorkspace {
     let mut workspace = FakeWorkspace { knows_every_id: true, ..FakeWorkspace::new(TEAM) };
     workspace.channels = vec![channel("C1", "general"), channel("C2", "random")];
     workspace.members = vec![person("U1", &format!("ana {}", PERSON.marker)), person("U2", "bob")];
     for (channel, user, erased) in [("C1", "U1", &PERSON), ("C2", "U2", &CHANNEL)] {
         workspace.channel_history(channel).post(&event::message(&ts(30), user, erased.marker));
     }
-    slack.set_workspace(TOKEN, workspace);
-    slack
+    workspace
 }
 
 /// The files below a folder that contain a marker in their bytes or path.
@@ -156,6 +166,20 @@ async fn erase(data: &Path, erased: &Erased) -> Value {
     json_lines(data, &arguments).await.remove(0)
 }
 
+/// Waits until this number of jobs waits aside.
+async fn wait_until_aside(data: &Path, jobs: usize) {
+    let is_aside = async {
+        loop {
+            let report = status(data).await;
+            let aside = report["waiting"].as_array().unwrap().iter().filter_map(|line| line["jobs"].as_u64());
+            if aside.sum::<u64>() == jobs as u64 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, is_aside).await.expect("the jobs are set aside");
+}
+
 async fn texts(data: &Path) -> Vec<String> {
     let messages = json_lines(data, &["messages", "C1"]).await;
     messages.iter().map(|message| message["text"].as_str().unwrap_or_default().to_owned()).collect()
@@ -164,10 +188,11 @@ async fn texts(data: &Path) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_byte_of_a_folder_has_what_was_erased_in_whichever_state_it_was() {
     let import_folder = ImportFolder::new();
-    let (slack, data) = (slack().await, import_folder.data());
+    let (slack, data) = (FakeSlack::start().await, import_folder.data());
+    slack.set_workspace(TOKEN, workspace());
     let (zip, folder) = (import_folder.zip("export.zip", &export()), tempfile::tempdir().unwrap());
     let environment = FolderWithSlack { data: &data, slack: &slack, token: TOKEN };
-    let (handled, queued) = (handled(), queued());
+    let (handled, waiting, queued) = (handled(), waiting(), queued());
     let server = process::up(&environment).await;
     server.process.wait_for_log("the directory is synced", DEADLINE).await;
     deliver(server.address, TEAM, &handled).await;
@@ -178,7 +203,11 @@ async fn no_byte_of_a_folder_has_what_was_erased_in_whichever_state_it_was() {
     assert_eq!(imported.code, Some(0), "{:?} {}", imported.problems, imported.stderr);
     annalist_at(&environment, &["backfill", "--all"]).await.succeeded();
     wait_until_idle(&*data, DEADLINE).await;
+    slack.remove_workspace(TOKEN);
+    deliver(server.address, TEAM, &waiting).await;
+    wait_until_aside(&data, waiting.len()).await;
     server.process.stop().await;
+    slack.set_workspace(TOKEN, workspace());
     assert_eq!(annalist_at(&*data, &["index"]).await.code, Some(0));
 
     // A backup under load, with a queue.
@@ -219,7 +248,7 @@ async fn no_byte_of_a_folder_has_what_was_erased_in_whichever_state_it_was() {
     // Everything comes again.
     let environment = FolderWithSlack { data: &copy, slack: &slack, token: TOKEN };
     let server = process::up(&environment).await;
-    deliver(server.address, TEAM, &[handled, queued].concat()).await;
+    deliver(server.address, TEAM, &[handled, waiting, queued].concat()).await;
     wait_until_idle(&*copy, DEADLINE).await;
     server.process.stop().await;
     assert_eq!(import(&zip, &copy).await.code, Some(0));

@@ -98,7 +98,7 @@ impl WaitingLine {
                 "install the app in this workspace again, and put its new token where the old one is: it is read again by itself"
             }
             WaitCause::NoToken => {
-                "add the token of this workspace to SLACK_BOT_TOKENS_FILE; if it is not yours, change the signing secret: its jobs are quarantined after 30 days"
+                "add the token of this workspace to SLACK_BOT_TOKENS_FILE; if it is not yours, change the signing secret: its jobs are quarantined after ANNALIST_WAIT_DAYS (30 if it is not set)"
             }
             WaitCause::Scope => {
                 "add the scope at api.slack.com/apps > your app > OAuth & Permissions, and install the app again"

@@ -22,6 +22,7 @@
 //!   the others after the verdict. [`unaccepted`] lists the messages that history may add to those of the
 //!   accepted events.
 //! * [`erasing`] is a person who erases data at any time; at the end none of it may be left.
+//! * [`late_channel`] is a channel that begins during an outage of Slack.
 //! * [`questions`] are asked in some seeds. The model never gives the same answer twice, and the app receives
 //!   events for its own messages; [`answers`] checks the result.
 //! * [`bookmarks`] change whenever their list is read; a day later the archive has those of the last list.
@@ -43,6 +44,7 @@ mod gap_filling;
 mod history;
 mod hostile;
 mod irregular;
+mod late_channel;
 mod ledger;
 mod model;
 pub mod mutation;

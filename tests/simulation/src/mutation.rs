@@ -8,12 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{Guard, Update};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, ListedFile};
+use ports::queue::waiting::WaitCause;
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
 use workers::admission::ExistenceMode;
-use workers::runtime::{Batch, JobOutcome, Worker};
+use workers::runtime::{Batch, JobOutcome, ReceivedJob, Worker};
 
 use super::verdict::request;
 use super::world::lock;
@@ -69,12 +70,14 @@ pub enum Mutation {
     LoseWakes,
     /// The row of a waiting job is deleted before the job is sent back, and the process ends in between.
     DeleteBeforeSend,
+    /// An event that may depend on older ones is dropped while they wait.
+    IgnoreOrder,
     /// A channel is proven from its beginning although only its newest page was compared.
     ProveUnread,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -98,6 +101,7 @@ impl Mutation {
         Self::TrustConversionsOnly,
         Self::LoseWakes,
         Self::DeleteBeforeSend,
+        Self::IgnoreOrder,
         Self::ProveUnread,
     ];
 }
@@ -139,6 +143,18 @@ impl Mutants {
                 } else {
                     worker.work(&Batch::decode(&[job])).await;
                 }
+            }
+            return;
+        }
+        if self.mutation == Some(Mutation::IgnoreOrder) {
+            let received = batch.received().iter();
+            let tried: Vec<ReceivedJob> =
+                received.map(|job| ReceivedJob::new(job.delivery().clone())).collect();
+            worker.work(&Batch::decode(&tried.iter().collect::<Vec<_>>())).await;
+            for (job, tried) in batch.received().iter().zip(tried) {
+                let outcome = tried.into_outcome().1;
+                let is_order = matches!(outcome, JobOutcome::Wait(WaitCause::Order, _));
+                job.settle(if is_order { JobOutcome::Done } else { outcome });
             }
             return;
         }

@@ -18,8 +18,8 @@ use super::questions::OwnPosts;
 use super::sender::{OpenRouters, SlackSender};
 use super::world::{FaultCounts, Invariant, JumpyClock, Outage, World};
 use super::{
-    answers, bookmarks, erasing, faults, figures, gap_filling, history, nights, operator, questions,
-    reconciling, supervisor, verdict, workload,
+    answers, bookmarks, erasing, faults, figures, gap_filling, history, late_channel, nights, operator,
+    questions, reconciling, supervisor, verdict, workload,
 };
 use testkit::corpus::{TEAM, channel_id};
 use testkit::memory::archive::MemoryArchive;
@@ -140,7 +140,12 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     );
     ended(world, injecting.await.is_ok());
     if world.outage().is_some() {
+        late_channel::open(&all, &sender).await;
         let is_long = world.chance_percent(2);
+        world.count(|tally| {
+            tally.outages += 1;
+            tally.long_outages += u64::from(is_long);
+        });
         sleep(if is_long { LONG_OUTAGE_DURATION } else { OUTAGE_DURATION }).await;
         world.set_outage(None);
         operator::check_waiting(&all).await;

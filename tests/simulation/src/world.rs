@@ -154,6 +154,9 @@ pub struct FaultCounts {
     pub acked: u64,
     /// Calls of the ports.
     pub steps: u64,
+    /// Outages of Slack, and those of them that lasted for days.
+    pub outages: u64,
+    pub long_outages: u64,
 }
 
 impl FaultCounts {
@@ -167,6 +170,8 @@ impl FaultCounts {
         self.events += other.events;
         self.acked += other.acked;
         self.steps += other.steps;
+        self.outages += other.outages;
+        self.long_outages += other.long_outages;
     }
 }
 

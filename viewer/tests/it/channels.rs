@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use ports::archive::ArchiveExt;
+use ports::clock::TimestampMs;
+use ports::queue::QueueName;
+use ports::queue::waiting::WaitCause;
 use rules::history::progress::HistoryProgress;
+use rules::waiting::{NewWait, WaitState};
 use serde_json::json;
 use slack::ids::{TeamId, Ts};
 use testkit::corpus::event;
@@ -241,4 +245,30 @@ async fn pages_say_how_far_the_reading_of_history_is_while_it_goes_on() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn the_coverage_says_since_when_events_of_a_workspace_wait() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    let waits = |queue, first_ms| {
+        let mut state = WaitState::new(queue, &TeamId::parse("T1").unwrap());
+        let (cause, reason) = (WaitCause::Token, "token_revoked".to_owned());
+        let new = NewWait { cause, reason, sent_at_ms: first_ms, bytes: 1, trial: None };
+        state.renew_wake();
+        state.add(&[new], TimestampMs(first_ms));
+        state
+    };
+    let mut ended = waits(QueueName::Channels, NOW_MS - 7_200_000);
+    // The events of one queue no longer wait, and files are not events.
+    ended.end(TimestampMs(NOW_MS));
+    let states = [ended, waits(QueueName::Files, NOW_MS - 3_600_000)];
+    for state in states {
+        fixture.archive().write(&state.update().unwrap()).await.unwrap();
+    }
+    assert!(!fixture.page("/coverage").await.contains("have waited since"));
+    let now = waits(QueueName::Events, 1_756_296_000_000);
+    fixture.archive().write(&now.update().unwrap()).await.unwrap();
+    let page = fixture.page("/coverage").await;
+    assert!(page.contains("Events of T1 have waited since ") && page.contains("27 Aug 2025"), "{page}");
 }

@@ -260,6 +260,7 @@ fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorChec
 #[cfg(test)]
 mod tests {
     use ports::clock::TimestampMs;
+    use ports::queue::waiting::WaitCause;
     use reader::access::MembershipCounts;
     use reader::files::MissingFiles;
     use reader::proof::TeamProof;
@@ -273,6 +274,7 @@ mod tests {
     use super::*;
     use crate::operate::copy::state::CopyState;
     use crate::operate::history_status::HistoryLine;
+    use crate::operate::waiting_status::WaitingLine;
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
         QueueStatus {
@@ -302,6 +304,37 @@ mod tests {
             copy: None,
             memberships: MembershipCounts::default(),
         }
+    }
+
+    #[test]
+    fn each_cause_for_which_jobs_wait_is_a_finding_with_what_ends_it() {
+        let line = |cause| WaitingLine {
+            team_id: "T1".to_owned(),
+            queue: "events",
+            cause,
+            jobs: 3,
+            more: false,
+            since: "2023-11-14T22:13:20Z".to_owned(),
+            oldest_s: 7_200,
+            next_try: "2023-11-15T00:13:20Z".to_owned(),
+            reason: "Slack refused users.info: token_revoked".to_owned(),
+        };
+        for (cause, remedy) in [
+            (WaitCause::Token, "put its new token where the old one is"),
+            (WaitCause::NoToken, "SLACK_BOT_TOKENS_FILE"),
+            (WaitCause::Scope, "OAuth & Permissions"),
+            (WaitCause::Slack, "slack-status.com"),
+            (WaitCause::Order, "nothing: they follow"),
+            (WaitCause::Redelivered, "the log of the queue's worker"),
+        ] {
+            let status = Status { waiting: vec![line(cause)], ..status(Vec::new()) };
+            let checks = waiting(&Ok(status));
+            let [check] = &checks[..] else { panic!("{checks:?}") };
+            let said = "T1: 3 jobs of events have waited for 2 h: Slack refused users.info: token_revoked";
+            assert_check(check, CheckState::Finding, said);
+            assert_check(check, CheckState::Finding, remedy);
+        }
+        assert_check(&waiting(&Ok(status(Vec::new())))[0], CheckState::Ok, "no job waits");
     }
 
     #[test]

@@ -184,6 +184,23 @@ async fn store_bytes(fixture: &CliFixture, key: &str) {
 }
 
 #[tokio::test]
+async fn an_erasure_is_a_line_of_its_own_after_a_line_that_a_full_disk_has_cut() {
+    let fixture = CliFixture::open().await;
+    fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    let list = fixture.data().data.data.join(FILE);
+    let line = r#"{"team":"T1","scope":"message#C1#1700000000.000100","until":"1795178096.000000"}"#;
+    for (before, after) in [
+        ("", format!("{line}\n")),
+        (r#"{"team":"T1","sc"#, format!("{{\"team\":\"T1\",\"sc\n{line}\n")),
+        ("{}\n", format!("{{}}\n{line}\n")),
+    ] {
+        std::fs::write(&list, before).unwrap();
+        run_erase(&fixture, &["--message", "C1", "1700000000.000100", "--yes"]).await.unwrap();
+        assert_eq!(std::fs::read_to_string(&list).unwrap(), after);
+    }
+}
+
+#[tokio::test]
 async fn bytes_that_no_row_names_are_erased_unless_a_job_on_a_queue_stores_them() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;

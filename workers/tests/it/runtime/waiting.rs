@@ -7,7 +7,7 @@ use ports::archive::{Archive, ArchiveExt, ItemKey, Update, key};
 use ports::queue::job::encode_event;
 use ports::queue::waiting::WaitCause;
 use ports::queue::{DedupId, GroupId, Outgoing, Queue};
-use rules::waiting::WaitState;
+use rules::waiting::{NewWait, WaitState};
 use serde_json::json;
 use slack::ids::TeamId;
 
@@ -394,4 +394,27 @@ async fn invented_workspaces_are_bounded() {
     assert!((1_000..1_050).contains(&waiting), "{waiting}");
     assert_eq!(fixture.quarantined().await.len(), 1_100 - waiting);
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_beyond_the_bounds_of_a_workspace_is_quarantined() {
+    for (jobs, bytes, kept) in [(999_999, 0, 1), (1_000_000, 0, 0), (5, 2 * 1024 * 1024 * 1024, 0)] {
+        let fixture = RuntimeFixture::new();
+        let (now, reason) = (fixture.ports().clock.now(), "as scripted".to_owned());
+        let earlier = NewWait { cause: WaitCause::Token, reason, sent_at_ms: now.0, bytes: 1, trial: None };
+        let mut state = WaitState::new(QueueName::Events, &team());
+        state.renew_wake();
+        state.add(&[earlier], now);
+        (state.added_jobs, state.added_bytes) = (jobs, bytes);
+        fixture.memory.write(&state.update().unwrap()).await.unwrap();
+        let (worker, _, _) = switched(WaitCause::Token);
+        send(&fixture, ["m1", "m2"].map(|job| ("T1#C1", job.to_owned()))).await;
+        let running = fixture.start(&worker, settings());
+        sleep(Duration::from_secs(2)).await;
+        let reason = "as scripted (too many jobs of its workspace wait)".to_owned();
+        let quarantined = ["m1", "m2"][kept..].iter().map(|job| ((*job).to_owned(), reason.clone()));
+        assert_eq!(fixture.quarantined().await, quarantined.collect::<Vec<_>>(), "{jobs} {bytes}");
+        assert_eq!(aside(&fixture), kept, "{jobs} {bytes}");
+        running.stop().await;
+    }
 }

@@ -38,6 +38,8 @@ impl SeedsSummary {
         row(out, "events sent", self.total.events.to_string())?;
         row(out, "  answered 200", self.total.acked.to_string())?;
         row(out, "calls of ports", self.total.steps.to_string())?;
+        row(out, "outages of Slack", self.total.outages.to_string())?;
+        row(out, "  for days", self.total.long_outages.to_string())?;
         writeln!(out, "\n{:<28}{:>12}{:>12}", "fault", "injected", "in seeds")?;
         for (kind, label) in FaultKind::ALL {
             let (injected, seeds) = (self.total.injected(kind), self.seeds_with[kind as usize]);
