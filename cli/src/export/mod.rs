@@ -7,9 +7,10 @@
 //! * [`slack`], [`jsonl`], [`html`], [`markdown`] and [`text`] are the formats.
 //! * [`threads`] lists the replies to each message, [`reading_order`] puts messages and replies in reading order,
 //!   [`folders`] names files, [`known_names`] caches names of people, [`uploads`] lists files whose bytes are
-//!   stored.
+//!   stored, and [`copied`] names their copies.
 
 mod channel_files;
+pub(crate) mod copied;
 pub(crate) mod folders;
 mod html;
 mod jsonl;
@@ -20,7 +21,7 @@ mod slack;
 mod source;
 mod text;
 mod threads;
-mod uploads;
+pub(crate) mod uploads;
 
 use std::io::{self, Write};
 use std::path::PathBuf;

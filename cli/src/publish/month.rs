@@ -202,8 +202,10 @@ impl PublishRun<'_> {
             self.thread(pages, root, name).await?;
         }
         pages.messages += u32::try_from(messages.len()).unwrap_or(u32::MAX);
-        learn_names(&mut self.names, &messages.iter().collect::<Vec<_>>()).await?;
+        let all: Vec<&PageMessage> = messages.iter().collect();
+        learn_names(&mut self.names, &all).await?;
         pages.tags.note(&messages);
+        let copies = self.copies_of(&all, &mut pages.tags).await?;
         let channel = &self.channels[pages.channel];
         let previous = match pages.parts.iter().rev().find(|part| part.name != name) {
             Some(part) => Some(part.name.as_str()),
@@ -215,7 +217,7 @@ impl PublishRun<'_> {
             .filter_map(PageMessage::replies_to)
             .filter(|root| pages.roots.get(root) != Some(&true))
             .collect();
-        let links = PublicLinks { older, newer, rootless, ..PublicLinks::new(UP, &self.site) };
+        let links = PublicLinks { older, newer, rootless, copies, ..PublicLinks::new(UP, &self.site) };
         let context = PageContext {
             links: &links,
             names: &self.names,
@@ -288,14 +290,16 @@ impl PublishRun<'_> {
         let replies = self.state.replies(&pages.unit.channel, root_ts)?;
         pages.threads.insert(root_ts.to_string());
         let count = replies.chunks(PAGE).count();
+        let folder = channel_folder(&self.channels[pages.channel].folder);
         for (index, replies) in replies.chunks(PAGE).enumerate() {
             let replies = self.replies(&self.channels[pages.channel], replies, &mut pages.tags).await?;
             let shown_root = viewer::gather::timeline::page_message(root.row.clone(), &self.settings.zone);
             let shown_root = shown_root.filter(|_| index == 0);
-            learn_names(&mut self.names, &replies.iter().chain([root]).collect::<Vec<_>>()).await?;
+            let all: Vec<&PageMessage> = replies.iter().chain([root]).collect();
+            learn_names(&mut self.names, &all).await?;
             pages.tags.note(&replies);
+            let copies = self.copies_of(&all, &mut pages.tags).await?;
             let channel = &self.channels[pages.channel];
-            let folder = channel_folder(&channel.folder);
             let name_of = |number: usize| {
                 let page = thread_page(root_ts, number);
                 page.rsplit('/').next().unwrap_or_default().to_owned()
@@ -304,7 +308,8 @@ impl PublishRun<'_> {
             let is_quiet = matches!(root.row.text(), Some(NOT_SHOWN | DELETED));
             let title =
                 if is_quiet { public::day_title(root_ts) } else { public::title_of(root, &self.names) };
-            let links = PublicLinks { is_thread: true, ..PublicLinks::new(UP_FROM_THREAD, &self.site) };
+            let links =
+                PublicLinks { is_thread: true, copies, ..PublicLinks::new(UP_FROM_THREAD, &self.site) };
             let context = PageContext {
                 links: &links,
                 names: &self.names,

@@ -21,6 +21,9 @@ pub(super) const STATE_FOLDER: &str = ".annalist";
 /// The folder of files that are being written.
 pub(super) const PARTIAL_FOLDER: &str = "tmp";
 
+/// The month of copies of files, which are of no unit.
+pub(super) const COPIES: &str = "files";
+
 const STATE_FILE: &str = "state.db";
 const LOCK_FILE: &str = "lock";
 
@@ -303,10 +306,11 @@ pub(super) fn forget_channel(db: &Connection, folder: &str) -> rusqlite::Result<
     mark(db, "", "")
 }
 
-/// Forgets everything but the files and what is uploaded.
+/// Forgets everything but the files, where copies are from, and what is uploaded.
 pub(super) fn forget_all(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(
-        "DELETE FROM channel; DELETE FROM reply; DELETE FROM unit; DELETE FROM uses; DELETE FROM tag;
+        "DELETE FROM channel; DELETE FROM reply; DELETE FROM unit; DELETE FROM uses;
+        DELETE FROM tag WHERE tag NOT LIKE 'f:%';
         DELETE FROM meta WHERE name NOT LIKE 'upload:%';",
     )?;
     mark(db, "", "")
