@@ -50,6 +50,8 @@ struct MonthPages<'u> {
     threads: BTreeSet<String>,
     roots: KnownRoots,
     tags: UnitTags,
+    /// The pages of threads that were rendered, with what each depends on.
+    rendered: Vec<(String, UnitTags)>,
     paths: BTreeSet<String>,
     messages: u32,
 }
@@ -88,6 +90,7 @@ impl PublishRun<'_> {
             threads: BTreeSet::new(),
             roots: KnownRoots::new(),
             tags: UnitTags::default(),
+            rendered: Vec::new(),
             paths: BTreeSet::new(),
             messages: 0,
         };
@@ -183,6 +186,7 @@ impl PublishRun<'_> {
             after: pages.after,
             roots: known.symmetric_difference(&pages.threads).cloned().collect(),
             tags: Vec::new(),
+            threads: pages.rendered.iter().map(|(path, tags)| (path.clone(), tags.to_lines())).collect(),
             paths: pages.paths,
         };
         self.finish(done, pages.tags).await
@@ -291,14 +295,25 @@ impl PublishRun<'_> {
         pages.threads.insert(root_ts.to_string());
         let count = replies.chunks(PAGE).count();
         let folder = channel_folder(&self.channels[pages.channel].folder);
+        let path = format!("{folder}/{}", thread_page(root_ts, 1));
+        let part_path = format!("{folder}/{part}.html");
+        if count == 1
+            && let Some(known) = self.state.unchanged_thread(&path, root_ts, &part_path)?
+        {
+            pages.tags.extend(known);
+            pages.paths.insert(path);
+            return Ok(());
+        }
+        // Those of the root are noted with the messages of its page.
+        let mut tags = UnitTags::default();
         for (index, replies) in replies.chunks(PAGE).enumerate() {
-            let replies = self.replies(&self.channels[pages.channel], replies, &mut pages.tags).await?;
+            let replies = self.replies(&self.channels[pages.channel], replies, &mut tags).await?;
             let shown_root = viewer::gather::timeline::page_message(root.row.clone(), &self.settings.zone);
             let shown_root = shown_root.filter(|_| index == 0);
             let all: Vec<&PageMessage> = replies.iter().chain([root]).collect();
             learn_names(&mut self.names, &all).await?;
-            pages.tags.note(&replies);
-            let copies = self.copies_of(&all, &mut pages.tags).await?;
+            tags.note(&replies);
+            let copies = self.copies_of(&all, &mut tags).await?;
             let channel = &self.channels[pages.channel];
             let name_of = |number: usize| {
                 let page = thread_page(root_ts, number);
@@ -344,6 +359,8 @@ impl PublishRun<'_> {
             let file = SiteFile { path, content, is_listed: true, changed, root_ts, range: None };
             self.writer.put(&mut self.state, pages.unit, file)?;
         }
+        pages.tags.extend(tags.iter().map(str::to_owned));
+        pages.rendered.push((path, tags));
         Ok(())
     }
 

@@ -704,6 +704,30 @@ async fn pictures_are_on_the_site_only_if_they_are_wanted_and_not_of_a_hidden_pe
     assert!(error.is::<UsageError>() && error.to_string().contains("--avatars"), "{error}");
 }
 
+#[tokio::test]
+async fn a_thread_is_rendered_again_only_if_what_it_shows_has_changed() {
+    const THREADS: u64 = 40;
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    let root = |thread: u64| ts(i64::try_from(thread).unwrap() * 10);
+    for thread in 0..THREADS {
+        fixture.post("T1", "C1", &root(thread), "a root").await;
+        let at = ts(i64::try_from(thread).unwrap() * 10 + 1);
+        fixture.reply("T1", "C1", &at, &root(thread), "a reply to <@U2>").await;
+    }
+    let all = site.outcome(&fixture).await.counts.rendered;
+    fixture.reply("T1", "C1", &ts(5_000), &root(7), "a late reply").await;
+    fixture.edit("T1", "C1", &root(8), &ts(5_001), "another root").await;
+    let changed = site.outcome(&fixture).await.counts;
+    assert_eq!(changed.rendered, all - THREADS + 2);
+    let threads = changed.written.iter().filter(|path| path.starts_with("c/general/2026-11/")).count();
+    assert_eq!(threads, 2);
+    fixture.profile("T1", "U2", "robert", &ts(5_002)).await;
+    assert_eq!(site.outcome(&fixture).await.counts.rendered, all);
+    let fresh = PublishedSite::new();
+    fresh.outcome(&fixture).await;
+    assert_eq!(site.files(), fresh.files());
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_run_syncs_batches_and_not_each_file() {

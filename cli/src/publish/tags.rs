@@ -57,9 +57,24 @@ impl UnitTags {
         self.0.insert(tag);
     }
 
+    /// Notes the same as these tags.
+    pub(super) fn extend(&mut self, tags: impl IntoIterator<Item = String>) {
+        self.0.extend(tags);
+    }
+
     /// The names of the noted emoji.
     pub(super) fn emoji(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|tag| tag.strip_prefix("e:"))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// The tags as lines. One with a line break, which no id or name in Slack has, is no tag.
+    pub(super) fn to_lines(&self) -> Option<String> {
+        let has_breaks = self.iter().any(|tag| tag.contains(['\n', '\r']));
+        (!has_breaks).then(|| self.iter().collect::<Vec<_>>().join("\n"))
     }
 
     pub(super) fn into_vec(self) -> Vec<String> {

@@ -57,11 +57,15 @@ pub(super) struct DoneUnit {
     pub(super) paths: BTreeSet<String>,
     /// The roots whose threads have a page now and had none before, or the reverse.
     pub(super) roots: Vec<String>,
+    /// The pages of threads that were rendered, with the tags of each.
+    pub(super) threads: Vec<(String, Option<String>)>,
 }
 
 /// What a run wrote.
 #[derive(Debug, Default)]
 pub(super) struct WriteCounts {
+    /// The files that were rendered, changed or not.
+    pub(super) rendered: u64,
     /// The syncs of files and of the file system, without those of the state.
     pub(super) syncs: u64,
     pub(super) written: BTreeSet<String>,
@@ -121,6 +125,7 @@ impl SiteWriter {
         unit: &SiteUnit,
         file: SiteFile,
     ) -> Result<(), PublishError> {
+        self.counts.rendered += 1;
         let hash = hash_of(&file.content);
         let is_changed = known_hash(state.db(), &file.path)?.as_ref() != Some(&hash);
         // The content of an unchanged file is not needed any more.
@@ -300,7 +305,7 @@ fn forget_page(db: &Connection, path: &str) -> rusqlite::Result<()> {
 
 /// Stores what a unit shows, and marks what its new and former threads change elsewhere.
 fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
-    let DoneUnit { unit, messages, before, after, tags, paths: _, roots } = done;
+    let DoneUnit { unit, messages, before, after, tags, paths: _, roots, threads } = done;
     let SiteUnit { channel, month } = unit;
     db.prepare_cached(
         "UPDATE unit SET is_dirty = 0, messages = ?3, before = ?4, after = ?5 WHERE channel = ?1 AND month = ?2",
@@ -311,6 +316,9 @@ fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
         db.prepare_cached("INSERT INTO uses (tag, channel, month) VALUES (?1, ?2, ?3)")?
             .execute([tag, channel, month])?;
         db.prepare_cached("INSERT OR IGNORE INTO tag (tag, value) VALUES (?1, ?2)")?.execute([tag, value])?;
+    }
+    for (path, tags) in threads {
+        db.prepare_cached("UPDATE page SET tags = ?2 WHERE path = ?1")?.execute(params![path, tags])?;
     }
     roots.iter().filter_map(|root| Ts::parse(root).ok()).try_for_each(|root| mark_replies(db, channel, &root))
 }
