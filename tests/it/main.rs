@@ -27,6 +27,7 @@ mod machine;
 mod mcp;
 mod packaging;
 mod processes;
+mod publish;
 mod quarantine;
 mod real_shapes;
 mod reconcile;
