@@ -144,7 +144,11 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }
         Command::Import(args) => block_on(operate::import::run(&args, SystemClock::shared(), out))?,
         Command::Export(args) => {
-            on_archive(&args.backend, async |backend| export::run(backend, &args, out).await)
+            let api = match args.asks_slack() {
+                true => Some(block_on(config::slack::web_api(&args.slack))??),
+                false => None,
+            };
+            on_archive(&args.backend, async |backend| export::run(backend, api, &args, out).await)
         }
         Command::Publish(command) => publish::command(&command, out),
         Command::Backfill(args) => {

@@ -10,6 +10,7 @@ use ingest::EVENTS_PATH;
 use oidc::issuer::SiteAddress;
 use serde_json::{Value, json};
 use slack::catalogue::{EVENTS, Subscription};
+use workers::directory::asked::EMAIL_SCOPE;
 
 use crate::plain;
 
@@ -27,6 +28,10 @@ const ABOUT: &str = "Annalist keeps the messages of the public channels it is a 
 
 /// Added to the description of an app that answers questions.
 const ABOUT_RESPONDER: &str = " Mention it to ask a question: it answers in the thread.";
+
+/// Added to the description of an app that reads e-mail addresses.
+const ABOUT_EMAILS: &str = " When the workspace moves to another chat, it reads the e-mail addresses of people for it; \
+    they are not kept.";
 
 /// The name with which people mention and invite the app. Slack's reference allows no capital letters here.
 const BOT_USER: &str = "annalist";
@@ -46,6 +51,9 @@ pub(crate) struct ManifestArgs {
     /// For an app that also answers questions: one scope more, to post messages
     #[arg(long)]
     pub(crate) responder: bool,
+    /// For an export with the e-mail addresses of people: one scope more, to read them
+    #[arg(long)]
+    pub(crate) emails: bool,
     /// The public address of the pages, for an app with which readers sign in, such as https://archive.example
     #[arg(long, value_name = "URL")]
     pub(crate) viewer_url: Option<SiteAddress>,
@@ -96,6 +104,9 @@ pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<
         None => EventDelivery::Requests(PLACEHOLDER),
     };
     let mut manifest = manifest(delivery, args.responder);
+    if args.emails {
+        add_emails(&mut manifest);
+    }
     if let Some(site) = &args.viewer_url {
         add_sign_in(&mut manifest, site);
     }
@@ -122,6 +133,17 @@ pub(crate) fn link(delivery: EventDelivery<'_>, responder: bool) -> String {
 
 fn link_of(manifest: &Value) -> String {
     format!("{NEW_APP}{}", plain::query_value(&manifest.to_string()))
+}
+
+/// Adds the scope for the e-mail addresses of people.
+fn add_emails(manifest: &mut Value) {
+    if let Some(scopes) = manifest["oauth_config"]["scopes"]["bot"].as_array_mut() {
+        scopes.push(EMAIL_SCOPE.into());
+        scopes.sort_unstable_by(|one, other| one.as_str().cmp(&other.as_str()));
+    }
+    if let Some(Value::String(about)) = manifest["display_information"].get_mut("long_description") {
+        about.push_str(ABOUT_EMAILS);
+    }
 }
 
 /// Adds what the sign-in of readers needs: where Slack sends them back, and the scopes that say who they are.
@@ -346,8 +368,22 @@ mod tests {
     }
 
     #[test]
+    fn an_app_for_e_mail_addresses_has_one_additional_scope_and_says_so() {
+        let plain = manifest(EventDelivery::Socket, false);
+        let mut with_emails = plain.clone();
+        add_emails(&mut with_emails);
+        let scopes = with_emails["oauth_config"]["scopes"]["bot"].as_array_mut().unwrap();
+        assert!(scopes.is_sorted_by_key(|scope| scope.as_str()));
+        scopes.retain(|scope| scope != EMAIL_SCOPE);
+        assert_eq!(with_emails["oauth_config"], plain["oauth_config"]);
+        let about = with_emails["display_information"]["long_description"].as_str().unwrap();
+        assert!(about.contains("e-mail addresses"), "{about}");
+    }
+
+    #[test]
     fn the_manifest_is_within_slacks_limits() {
-        let manifest = manifest(EventDelivery::Requests(PLACEHOLDER), true);
+        let mut manifest = manifest(EventDelivery::Requests(PLACEHOLDER), true);
+        add_emails(&mut manifest);
         let length = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap().chars().count();
         assert!(length("/display_information/name") <= 35);
         assert!(length("/display_information/description") <= 140);

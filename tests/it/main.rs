@@ -28,6 +28,7 @@ mod mcp;
 mod opted_out;
 mod packaging;
 mod processes;
+mod publish;
 mod quarantine;
 mod real_shapes;
 mod reconcile;

@@ -1,6 +1,6 @@
 //! The addresses of a public site: relative paths, so that the folder works in any place.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ports::files::FileKey;
 use reader::joined::ChannelOfTeam;
@@ -24,6 +24,12 @@ pub const ASSETS: &str = "assets";
 /// The folder of the search.
 pub const SEARCH: &str = "search";
 
+/// The folder of copies of files of messages, also of the HTML export.
+pub const FILES: &str = "files";
+
+/// The folder of copies of pictures of people and emoji.
+pub const PICTURES: &str = "pictures";
+
 /// The path of the search's page.
 pub fn search_page() -> String {
     format!("{SEARCH}/{INDEX}")
@@ -36,6 +42,15 @@ pub struct PublicSite {
     pub folders: BTreeMap<ChannelOfTeam, String>,
     /// Whether the site has a search.
     pub has_search: bool,
+}
+
+/// The copies that a page shows.
+#[derive(Debug, Default)]
+pub struct PageCopies {
+    /// Files of messages, with their names below [`FILES`].
+    pub files: HashMap<FileId, String>,
+    /// Pictures, with their names below [`PICTURES`].
+    pub pictures: HashMap<FileKey, String>,
 }
 
 /// Links from a page of a public site.
@@ -52,12 +67,21 @@ pub struct PublicLinks<'s> {
     pub is_thread: bool,
     /// The roots of replies on the page that have no page.
     pub rootless: HashSet<Ts>,
+    pub copies: PageCopies,
 }
 
 impl<'s> PublicLinks<'s> {
     /// Links from a page without messages.
     pub fn new(root: &'s str, site: &'s PublicSite) -> Self {
-        Self { root, site, older: None, newer: None, is_thread: false, rootless: HashSet::new() }
+        Self {
+            root,
+            site,
+            older: None,
+            newer: None,
+            is_thread: false,
+            rootless: HashSet::new(),
+            copies: PageCopies::default(),
+        }
     }
 }
 
@@ -122,16 +146,16 @@ impl LinkScheme for PublicLinks<'_> {
         None
     }
 
-    fn file(&self, _: &TeamId, _: &FileId) -> Option<String> {
-        None
+    fn file(&self, _: &TeamId, file: &FileId) -> Option<String> {
+        self.copies.files.get(file).map(|name| format!("{}{FILES}/{name}", self.root))
     }
 
     fn canvas(&self, _: &TeamId, _: &FileId) -> Option<String> {
         None
     }
 
-    fn picture(&self, _: &FileKey) -> Option<String> {
-        None
+    fn picture(&self, key: &FileKey) -> Option<String> {
+        self.copies.pictures.get(key).map(|name| format!("{}{PICTURES}/{name}", self.root))
     }
 
     fn permalink(&self, _: &ChannelId, _: &Ts) -> Option<String> {
@@ -174,6 +198,11 @@ mod tests {
         assert_eq!(links.message(&location, &root_ts), "#m1795178096.000100");
         assert_eq!(links.file(&location.team, &FileId::parse("F1").unwrap()), None);
         assert_eq!(links.site_page(SitePage::Search), None);
+        links.copies.files.insert(FileId::parse("F1").unwrap(), "F1.png".to_owned());
+        assert_eq!(
+            links.file(&location.team, &FileId::parse("F1").unwrap()).as_deref(),
+            Some("../../files/F1.png")
+        );
         links.rootless.insert(root_ts.clone());
         links.is_thread = true;
         assert_eq!(links.thread(&location, &root_ts), "#main");

@@ -10,7 +10,7 @@ use crate::fixture::{CliFixture, output, parsed};
 async fn export(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<String> {
     let mut args: ExportArgs = parsed(arguments).unwrap();
     args.backend = fixture.data();
-    output(async |out| run(&fixture.backend, &args, out).await).await
+    output(async |out| run(&fixture.backend, None, &args, out).await).await
 }
 
 #[tokio::test]

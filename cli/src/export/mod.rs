@@ -7,9 +7,10 @@
 //! * [`slack`], [`jsonl`], [`html`], [`markdown`] and [`text`] are the formats.
 //! * [`threads`] lists the replies to each message, [`reading_order`] puts messages and replies in reading order,
 //!   [`folders`] names files, [`known_names`] caches names of people, [`uploads`] lists files whose bytes are
-//!   stored.
+//!   stored, and [`copied`] names their copies.
 
 mod channel_files;
+pub(crate) mod copied;
 pub(crate) mod folders;
 mod html;
 mod jsonl;
@@ -20,10 +21,11 @@ mod slack;
 mod source;
 mod text;
 mod threads;
-mod uploads;
+pub(crate) mod uploads;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -31,11 +33,15 @@ use ports::archive::ArchiveError;
 use ports::files::{Files, FilesError};
 use process::config::backend::{Backend, BackendArgs};
 use process::config::publish::SiteUrl;
+use process::config::slack::SlackArgs;
 use process::config::zone::ZoneArgs;
 use reader::find;
+use slack_api::WebApi;
+use workers::directory::SyncError;
 
-use self::slack::{ImportRequest, Importer};
+use self::slack::{AskedLists, ImportRequest, Importer};
 use self::source::ExportSource;
+use crate::operate::sync::NO_TOKEN;
 use crate::operate::target::{self, TargetFile, TargetFolder, ensure_free};
 use crate::plain::{self, grouped};
 use crate::progress::ProgressLine;
@@ -96,6 +102,12 @@ pub(crate) struct ExportArgs {
     /// With --for zulip: the address at which the folder PATH-files will be served while Zulip imports
     #[arg(long, value_name = "URL", requires = "importer", value_parser = SiteUrl::parse)]
     files_url: Option<SiteUrl>,
+    /// With --for: the people's e-mail addresses, which the archive does not have: the export asks Slack for them
+    #[arg(long, requires = "importer")]
+    with_emails: bool,
+    /// With --for: all members of each channel, for whom the export asks Slack, not only those who wrote in it
+    #[arg(long, requires = "importer")]
+    with_members: bool,
     /// With --for: the counts to compare, as one JSON object
     #[arg(long, requires = "importer")]
     json: bool,
@@ -105,7 +117,16 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     zone: ZoneArgs,
     #[command(flatten)]
+    pub(crate) slack: SlackArgs,
+    #[command(flatten)]
     pub(crate) backend: BackendArgs,
+}
+
+impl ExportArgs {
+    /// Whether the export asks Slack for something. All others need neither a token nor the network.
+    pub(crate) fn asks_slack(&self) -> bool {
+        self.with_emails || self.with_members
+    }
 }
 
 /// Why an export ended early.
@@ -120,18 +141,35 @@ pub(crate) enum ExportError {
     /// The store of files failed.
     #[error(transparent)]
     Files(#[from] FilesError),
+    /// There is no token to ask Slack with.
+    #[error("{}", NO_TOKEN)]
+    NoToken,
+    /// The token does not show e-mail addresses.
+    #[error(
+        "the app lacks the scope {}: give it the manifest that `annalist manifest --emails` prints, and install it again",
+        workers::directory::asked::EMAIL_SCOPE
+    )]
+    NoEmailScope,
+    /// Slack did not answer.
+    #[error(transparent)]
+    Slack(#[from] SyncError),
     /// The export could not be written, for example because the disk is full.
     #[error("cannot write the export")]
     Output(#[from] io::Error),
 }
 
-/// Writes an export and prints its counts.
-pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Writes an export and prints its counts. `api` is for an export that asks Slack for something.
+pub(crate) async fn run(
+    backend: &Backend,
+    api: Option<Arc<WebApi>>,
+    args: &ExportArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let target_path = plain::line(&args.out.display().to_string());
     let zone = Zone::from_args(&args.zone);
     let range = read::range_between(args.since.as_ref(), args.until.as_ref(), zone.time_zone())
         .map_err(UsageError::new)?;
-    let request = import_request(args)?;
+    let mut request = import_request(args)?;
     if args.user.is_some() && args.format != ExportFormat::Jsonl {
         return Err(UsageError::new("--user is only for --format jsonl").into());
     }
@@ -145,6 +183,12 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
     if request.is_some() && source.teams.len() > 1 {
         let several = "an importer reads one workspace: choose one with --team";
         return Err(UsageError::new(several).into());
+    }
+    if let (Some(request), Some(api)) = (&mut request, api)
+        && let Some(team) = source.teams.first()
+    {
+        let asked = AskedLists::begin(api, team, (args.with_emails, args.with_members)).await?;
+        request.asked = Some(asked);
     }
     let mut progress = ExportProgress::new(source.channels.len());
     let mut counts = None;
@@ -212,7 +256,7 @@ fn import_request(args: &ExportArgs) -> Result<Option<ImportRequest>, UsageError
     let files_url = args.files_url.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned());
     let mut files_folder = args.out.clone().into_os_string();
     files_folder.push("-files");
-    Ok(Some(ImportRequest { importer, files_url, files_folder: files_folder.into() }))
+    Ok(Some(ImportRequest { importer, files_url, files_folder: files_folder.into(), asked: None }))
 }
 
 /// Prints the progress of an export on standard error.

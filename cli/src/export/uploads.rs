@@ -9,15 +9,15 @@ use slack::ids::FileId;
 const MAX_NAME_BYTES: usize = 200;
 
 /// A file that a message shares, and the key of its bytes.
-pub(super) struct SharedUpload {
-    pub(super) file: FileId,
+pub(crate) struct SharedUpload {
+    pub(crate) file: FileId,
     /// Its own name, without characters that file systems reject.
-    pub(super) name: String,
-    pub(super) key: FileKey,
+    pub(crate) name: String,
+    pub(crate) key: FileKey,
 }
 
 /// Returns the files of a message whose bytes are stored.
-pub(super) fn uploads_of(row: &MessageView) -> Vec<SharedUpload> {
+pub(crate) fn uploads_of(row: &MessageView) -> Vec<SharedUpload> {
     let keys: Vec<FileKey> = row.stored_files().filter_map(FileKey::from_stored).collect();
     let upload = |object: &Value| {
         let file = FileId::parse(object["id"].as_str()?).ok()?;

@@ -1,5 +1,7 @@
 //! Finds what changed since the last run, and marks it: settings, channels, names, messages.
 
+use std::collections::BTreeSet;
+
 use ports::archive::{Item, Query};
 use ports::changes::{ChangeBatch, ChangeCursor, Changes};
 use reader::joined::ChannelOfTeam;
@@ -97,24 +99,28 @@ impl PublishRun<'_> {
 
     /// Marks the units that show a name which is another one now.
     async fn compare_names(&mut self) -> Result<(), PublishError> {
-        let tags = self.state.texts("SELECT tag FROM tag ORDER BY tag", &[])?;
+        // A copy is as its key says, for good.
+        let tags = self.state.texts("SELECT tag FROM tag WHERE tag NOT LIKE 'f:%' ORDER BY tag", &[])?;
         for tags in tags.chunks(NAMES_AT_ONCE) {
             let values = self.tag_values(tags).await?;
             self.state.atomically(|db| {
+                let mut users: BTreeSet<(String, String)> = BTreeSet::new();
                 for (tag, value) in tags.iter().zip(&values) {
                     let stored: String = db
                         .prepare_cached("SELECT value FROM tag WHERE tag = ?1")?
                         .query_row([tag], |row| row.get(0))?;
                     if stored != *value {
                         db.execute("UPDATE tag SET value = ?2 WHERE tag = ?1", [tag, value])?;
-                        let users: Vec<(String, String)> = db
-                            .prepare_cached("SELECT channel, month FROM uses WHERE tag = ?1")?
-                            .query_map([tag], |row| Ok((row.get(0)?, row.get(1)?)))?
-                            .collect::<rusqlite::Result<_>>()?;
-                        for (channel, month) in users {
-                            state::mark(db, &channel, &month)?;
+                        let mut statement =
+                            db.prepare_cached("SELECT channel, month FROM uses WHERE tag = ?1")?;
+                        let found = statement.query_map([tag], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                        for user in found {
+                            users.insert(user?);
                         }
                     }
+                }
+                for (channel, month) in users {
+                    state::mark_whole(db, &channel, &month)?;
                 }
                 db.execute("DELETE FROM tag WHERE tag NOT IN (SELECT tag FROM uses)", []).map(drop)
             })?;

@@ -3,13 +3,14 @@
 //! * [`settings`] and [`channels`]: what is published. [`state`]: what the pages were made from. [`dirty`] marks
 //!   what changed since the last run.
 //! * [`run`] renders what is marked: [`month`] the messages, which [`timeline`] reads, and [`site`] the rest;
-//!   [`tags`] are the names that they show.
+//!   [`tags`] are the names that they show, and [`copies`] the files.
 //!   [`write`](mod@write) replaces the files, and [`upload`](mod@upload) copies them to a bucket.
 //! * [`search_parts`]: the search, which Pagefind makes of the pages.
 //! * [`check`] looks for what is wrong with a site. [`opt_outs`]: the only part that writes to the archive.
 
 mod channels;
 mod check;
+mod copies;
 mod dirty;
 mod month;
 mod opt_outs;
@@ -31,8 +32,9 @@ use std::time::Duration;
 
 use ports::archive::ArchiveError;
 use ports::clock::SystemClock;
+use ports::files::FilesError;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::publish::{PublicSearch, PublicSiteArgs, SiteUrl};
+use process::config::publish::{PublicNaming, PublicSearch, PublicSiteArgs, SiteUrl};
 use process::config::zone::ZoneArgs;
 use serde_json::json;
 use slack::ids::TeamId;
@@ -72,8 +74,9 @@ pub(crate) struct PublishCommand {
     publish: PublishArgs,
 }
 
-/// The arguments of a run.
+/// The arguments of a run. `--files` is that of the site, so the bucket of the archive's files has another flag here.
 #[derive(Debug, Clone, clap::Args)]
+#[command(mut_arg("files_in", |arg| arg.long("files-in")))]
 pub(crate) struct PublishArgs {
     #[command(flatten)]
     site: PublicSiteArgs,
@@ -86,6 +89,9 @@ pub(crate) struct PublishArgs {
     /// Channels that are shared with another organisation too
     #[arg(long)]
     include_shared: bool,
+    /// The pictures of people; only with --names display
+    #[arg(long)]
+    avatars: bool,
     /// Hide a message if its author gives it this reaction
     #[arg(long, value_name = "NAME")]
     opt_out_emoji: Option<String>,
@@ -151,6 +157,9 @@ pub(crate) enum PublishError {
     /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// The store of files failed.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// A channel was not found.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -186,6 +195,11 @@ async fn run(backend: &Backend, args: &PublishArgs, out: &mut dyn Write) -> anyh
     let (Some(folder), Some(url)) = (&args.site.out, &args.site.url) else {
         return Err(UsageError::new("give --out and --url").into());
     };
+    if args.avatars && args.site.names == PublicNaming::Pseudonym {
+        return Err(
+            UsageError::new("--avatars shows who people are: leave it out with --names pseudonym").into()
+        );
+    }
     if args.check {
         return check_site(backend, args, folder, url, out).await;
     }
@@ -229,7 +243,7 @@ async fn publish(
 ) -> Result<RunOutcome, PublishError> {
     let search_program = search_parts::find(&args.site).await?;
     let settings = SiteSettings { search_program, ..SiteSettings::read(args, url)? };
-    let archive = backend.archive();
+    let (archive, files) = (backend.archive(), backend.files());
     // A folder that does not exist yet stays missing in a dry run.
     let state =
         if args.dry_run && !folder.exists() { SiteState::in_memory()? } else { SiteState::open(folder)? };
@@ -237,7 +251,8 @@ async fn publish(
         state.try_out()?;
     }
     let written = (!args.dry_run).then(|| folder.to_owned());
-    let mut run = PublishRun::begin(&*archive, settings, args.team.as_ref(), state, written).await?;
+    let mut run =
+        PublishRun::begin((&*archive, &*files), settings, args.team.as_ref(), state, written).await?;
     let outcome = run.finish_site(&*backend.changes(), shutdown).await;
     if args.dry_run {
         run.state.undo()?;
@@ -264,8 +279,8 @@ async fn check_site(
     if !folder.is_dir() {
         return Err(PublishError::NoSite(folder.to_owned()).into());
     }
-    let (archive, state) = (backend.archive(), SiteState::open(folder)?);
-    let run = PublishRun::begin(&*archive, settings, args.team.as_ref(), state, None).await?;
+    let (archive, files, state) = (backend.archive(), backend.files(), SiteState::open(folder)?);
+    let run = PublishRun::begin((&*archive, &*files), settings, args.team.as_ref(), state, None).await?;
     let unshown = run.unshown_names().await?;
     let (checked, problems) = check::check(&run.state, folder, url.as_str(), url.path(), &unshown)?;
     if args.json {

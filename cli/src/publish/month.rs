@@ -50,6 +50,8 @@ struct MonthPages<'u> {
     threads: BTreeSet<String>,
     roots: KnownRoots,
     tags: UnitTags,
+    /// The pages of threads that were rendered, with what each depends on.
+    rendered: Vec<(String, UnitTags)>,
     paths: BTreeSet<String>,
     messages: u32,
 }
@@ -88,6 +90,7 @@ impl PublishRun<'_> {
             threads: BTreeSet::new(),
             roots: KnownRoots::new(),
             tags: UnitTags::default(),
+            rendered: Vec::new(),
             paths: BTreeSet::new(),
             messages: 0,
         };
@@ -183,6 +186,7 @@ impl PublishRun<'_> {
             after: pages.after,
             roots: known.symmetric_difference(&pages.threads).cloned().collect(),
             tags: Vec::new(),
+            threads: pages.rendered.iter().map(|(path, tags)| (path.clone(), tags.to_lines())).collect(),
             paths: pages.paths,
         };
         self.finish(done, pages.tags).await
@@ -202,8 +206,10 @@ impl PublishRun<'_> {
             self.thread(pages, root, name).await?;
         }
         pages.messages += u32::try_from(messages.len()).unwrap_or(u32::MAX);
-        learn_names(&mut self.names, &messages.iter().collect::<Vec<_>>()).await?;
+        let all: Vec<&PageMessage> = messages.iter().collect();
+        learn_names(&mut self.names, &all).await?;
         pages.tags.note(&messages);
+        let copies = self.copies_of(&all, &mut pages.tags).await?;
         let channel = &self.channels[pages.channel];
         let previous = match pages.parts.iter().rev().find(|part| part.name != name) {
             Some(part) => Some(part.name.as_str()),
@@ -215,7 +221,7 @@ impl PublishRun<'_> {
             .filter_map(PageMessage::replies_to)
             .filter(|root| pages.roots.get(root) != Some(&true))
             .collect();
-        let links = PublicLinks { older, newer, rootless, ..PublicLinks::new(UP, &self.site) };
+        let links = PublicLinks { older, newer, rootless, copies, ..PublicLinks::new(UP, &self.site) };
         let context = PageContext {
             links: &links,
             names: &self.names,
@@ -288,14 +294,27 @@ impl PublishRun<'_> {
         let replies = self.state.replies(&pages.unit.channel, root_ts)?;
         pages.threads.insert(root_ts.to_string());
         let count = replies.chunks(PAGE).count();
+        let folder = channel_folder(&self.channels[pages.channel].folder);
+        let path = format!("{folder}/{}", thread_page(root_ts, 1));
+        let part_path = format!("{folder}/{part}.html");
+        if count == 1
+            && let Some(known) = self.state.unchanged_thread(&path, root_ts, &part_path)?
+        {
+            pages.tags.extend(known);
+            pages.paths.insert(path);
+            return Ok(());
+        }
+        // Those of the root are noted with the messages of its page.
+        let mut tags = UnitTags::default();
         for (index, replies) in replies.chunks(PAGE).enumerate() {
-            let replies = self.replies(&self.channels[pages.channel], replies, &mut pages.tags).await?;
+            let replies = self.replies(&self.channels[pages.channel], replies, &mut tags).await?;
             let shown_root = viewer::gather::timeline::page_message(root.row.clone(), &self.settings.zone);
             let shown_root = shown_root.filter(|_| index == 0);
-            learn_names(&mut self.names, &replies.iter().chain([root]).collect::<Vec<_>>()).await?;
-            pages.tags.note(&replies);
+            let all: Vec<&PageMessage> = replies.iter().chain([root]).collect();
+            learn_names(&mut self.names, &all).await?;
+            tags.note(&replies);
+            let copies = self.copies_of(&all, &mut tags).await?;
             let channel = &self.channels[pages.channel];
-            let folder = channel_folder(&channel.folder);
             let name_of = |number: usize| {
                 let page = thread_page(root_ts, number);
                 page.rsplit('/').next().unwrap_or_default().to_owned()
@@ -304,7 +323,8 @@ impl PublishRun<'_> {
             let is_quiet = matches!(root.row.text(), Some(NOT_SHOWN | DELETED));
             let title =
                 if is_quiet { public::day_title(root_ts) } else { public::title_of(root, &self.names) };
-            let links = PublicLinks { is_thread: true, ..PublicLinks::new(UP_FROM_THREAD, &self.site) };
+            let links =
+                PublicLinks { is_thread: true, copies, ..PublicLinks::new(UP_FROM_THREAD, &self.site) };
             let context = PageContext {
                 links: &links,
                 names: &self.names,
@@ -339,6 +359,8 @@ impl PublishRun<'_> {
             let file = SiteFile { path, content, is_listed: true, changed, root_ts, range: None };
             self.writer.put(&mut self.state, pages.unit, file)?;
         }
+        pages.tags.extend(tags.iter().map(str::to_owned));
+        pages.rendered.push((path, tags));
         Ok(())
     }
 

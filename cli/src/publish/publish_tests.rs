@@ -4,9 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use bytes::Bytes;
 use ports::archive::ArchiveExt;
 use ports::archive::erasure::{OptOutFact, OptOutScope};
+use ports::files::FileKey;
+use rules::file::FileState;
+use rules::file::image::{ImageJob, ImageOwner};
+use rules::file::row::{self, Share};
 use serde_json::{Value, json};
+use slack::ids::{ChannelId, FileId, Ts, UserId};
 
 use super::*;
 use crate::fixture::{CliFixture, output, parsed};
@@ -47,6 +53,22 @@ impl PublishedSite {
         let arguments = [&["--out", path, "--url", URL, "--json", "--data", "unused"], search, more].concat();
         let args: PublishArgs = parsed(&arguments).unwrap();
         output(async |out| run(&fixture.backend, &args, out).await).await
+    }
+
+    /// A run, with what it counts.
+    async fn outcome(&self, fixture: &CliFixture) -> RunOutcome {
+        let path = self.path();
+        let arguments =
+            ["--out", path.to_str().unwrap(), "--url", URL, "--data", "unused", "--search", "off"];
+        let args: PublishArgs = parsed(&[&arguments[..], GENERAL].concat()).unwrap();
+        let (url, going_on) = (SiteUrl::parse(URL).unwrap(), watch::channel(false).1);
+        publish(&fixture.backend, &args, &path, &url, &going_on).await.unwrap()
+    }
+
+    /// The paths of the copies of files and pictures.
+    fn copies(&self) -> Vec<String> {
+        let paths = self.files().into_keys();
+        paths.filter(|path| ["files/", "pictures/"].iter().any(|folder| path.starts_with(folder))).collect()
     }
 
     /// Begins a run that is killed after this number of steps.
@@ -98,6 +120,9 @@ fn ts(second: i64) -> String {
     format!("{}.000100", DAY + second)
 }
 
+/// The beginning of a picture.
+const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n and pixels";
+
 async fn archive() -> CliFixture {
     let fixture = CliFixture::open().await;
     fixture.channel("T1", "C1", "1.000000", "general").await;
@@ -109,6 +134,41 @@ async fn archive() -> CliFixture {
 
 async fn write_as(fixture: &CliFixture, user: &str, channel: &str, at: &str, text: &str) {
     fixture.change("T1", channel, at, at, json!({ "user": user, "text": text })).await;
+}
+
+/// Stores the bytes of a file.
+async fn store(fixture: &CliFixture, key: &FileKey, bytes: &'static [u8]) {
+    let mut writer = fixture.backend.files().create(key).await.unwrap();
+    writer.write(Bytes::from_static(bytes)).await.unwrap();
+    writer.publish().await.unwrap();
+}
+
+/// Shares a file whose bytes the archive has.
+async fn share(
+    fixture: &CliFixture,
+    user: &str,
+    channel: &str,
+    at: &str,
+    file: &Value,
+    bytes: &'static [u8],
+) {
+    fixture.change("T1", channel, at, at, json!({ "user": user, "text": "look", "files": [file] })).await;
+    let team = TeamId::parse("T1").unwrap();
+    let share = Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse(at).unwrap() };
+    let id = FileId::parse(file["id"].as_str().unwrap()).unwrap();
+    let key = FileKey::shared(&team, &share.channel, &share.ts, &id);
+    store(fixture, &key, bytes).await;
+    let held = row::on_message(&team, &share, &id, &FileState::Stored(key));
+    fixture.archive().write(&held).await.unwrap();
+}
+
+/// Stores the picture of a person or an emoji, and returns its name on a site.
+async fn store_picture(fixture: &CliFixture, owner: ImageOwner, url: &str) -> String {
+    let team = TeamId::parse("T1").unwrap();
+    let key = FileKey::image(&team, url);
+    store(fixture, &key, PICTURE).await;
+    fixture.archive().write(&ImageJob { team, owner, url: url.to_owned() }.stored(&key)).await.unwrap();
+    format!("pictures/{}.png", key.as_str().rsplit('/').next().unwrap())
 }
 
 #[tokio::test]
@@ -450,7 +510,7 @@ async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i
     let channel = ["C1", "C1", "C1", "C2", "C3"][usize::try_from(choices.below(5)).unwrap()];
     let user = ["U1", "U2", "U3"][usize::try_from(choices.below(3)).unwrap()];
     let (one, other) = (at(choices), at(choices));
-    match choices.below(16) {
+    match choices.below(17) {
         0..=2 => {
             write_as(fixture, user, channel, &one, &format!("words {clock} <@{user}> <#C3> :tada:")).await
         }
@@ -477,11 +537,16 @@ async fn change(fixture: &CliFixture, choices: &mut RandomChoices, clock: &mut i
         10 => fixture.rename("T1", channel, &now, &format!("name-{}", choices.below(4))).await,
         11 => fixture.erase(channel, &one).await,
         13 => {
-            let at = slack::ids::Ts::parse(&now).unwrap();
-            let scope = OptOutScope::User(slack::ids::UserId::parse(user).unwrap());
+            let at = Ts::parse(&now).unwrap();
+            let scope = OptOutScope::User(UserId::parse(user).unwrap());
             let is_out = choices.below(2) == 0;
             let fact = OptOutFact { team: TeamId::parse("T1").unwrap(), scope, at, is_out, by: None };
             fixture.archive().write(&fact.update()).await.unwrap();
+        }
+        16 => {
+            let id = ["F1", "F2"][usize::try_from(choices.below(2)).unwrap()];
+            let file = json!({ "id": id, "name": "a.txt", "mimetype": "text/plain", "user": user });
+            share(fixture, user, channel, &one, &file, b"bytes").await;
         }
         12 => {
             let wish = ["opt-out", "opt-in"][usize::try_from(choices.below(2)).unwrap()];
@@ -526,7 +591,7 @@ async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder()
             let lists: [&[&str]; 3] = [&["C1", "C3"], &["C1"], &["C1", "C2", "C3"]];
             let list = lists[usize::try_from(choices.below(8)).unwrap().min(2)];
             let mut more: Vec<&str> = list.iter().flat_map(|channel| ["--channel", channel]).collect();
-            more.extend(["--opt-out-emoji", "no_entry"]);
+            more.extend(["--opt-out-emoji", "no_entry", "--files", "all"]);
             if choices.below(2) == 0 {
                 site.publish_until(&fixture, &more, choices.below(60)).await;
             }
@@ -549,6 +614,132 @@ async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder()
             assert_links_resolve(&site);
         }
     }
+}
+
+#[tokio::test]
+async fn files_are_on_the_site_while_a_page_shows_them() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    let file = |id: &str, name: &str, mimetype: &str, user: &str| json!({ "id": id, "name": name, "mimetype": mimetype, "user": user });
+    let hostile = file("F1", "../../../../etc/cron.d/x.html", "image/png", "U1");
+    share(&fixture, "U1", "C1", &ts(0), &hostile, PICTURE).await;
+    fixture.reply("T1", "C1", &ts(5), &ts(0), "a reply").await;
+    share(&fixture, "U2", "C1", &ts(10), &file("F2", "notes.txt", "text/plain", "U2"), b"notes of bob").await;
+    share(&fixture, "U1", "C2", &ts(20), &file("F3", "plans.txt", "text/plain", "U1"), b"secret plans").await;
+    share(&fixture, "U1", "C1", &ts(30), &file("F4", "page.html", "text/html", "U1"), b"<script>").await;
+    site.publish(&fixture, GENERAL).await;
+    assert_eq!(site.copies(), [""; 0]);
+    assert!(site.file("c/general/2026-11.html").contains("notes.txt"));
+    let all = [GENERAL, &["--files", "all"]].concat();
+    let planned = site.publish(&fixture, &[&all[..], &["--dry-run"]].concat()).await;
+    assert!(planned["would_write"].as_array().unwrap().contains(&json!("files/F1.png")), "{planned}");
+    assert_eq!(site.copies(), [""; 0]);
+    let summary = site.publish(&fixture, &all).await;
+    assert_eq!(site.copies(), ["files/F1.png", "files/F2.txt", "files/F4.bin"]);
+    assert_eq!((&summary["written"], &summary["files"]), (&planned["written"], &json!(site.files().len())));
+    assert_eq!(fs::read(site.path().join("files/F1.png")).unwrap(), PICTURE);
+    let page = site.file("c/general/2026-11.html");
+    assert!(
+        page.contains("<img src=\"../../files/F1.png\"") && page.contains("\"../../files/F2.txt\""),
+        "{page}"
+    );
+    let thread = site.file(&format!("c/general/2026-11/{}.html", ts(0).replace('.', "")));
+    assert!(thread.contains("<img src=\"../../../files/F1.png\""), "{thread}");
+    assert_links_resolve(&site);
+    let check = [&all[..], &["--check"]].concat();
+    site.run(&fixture, &check).await.unwrap();
+    assert_eq!(site.publish(&fixture, &all).await["written"], 0);
+    fixture.advance();
+    wish_of(&fixture, &["opt-out", "bob"]).await;
+    site.publish(&fixture, &all).await;
+    assert_eq!(site.copies(), ["files/F1.png", "files/F4.bin"]);
+    fixture.delete("T1", "C1", &ts(0), &ts(40)).await;
+    let summary = site.publish(&fixture, &all).await;
+    assert_eq!((site.copies(), &summary["deleted"]), (vec!["files/F4.bin".to_owned()], &json!(1)));
+    let fresh = PublishedSite::new();
+    fresh.publish(&fixture, &all).await;
+    assert_eq!(site.files(), fresh.files());
+    fs::write(site.path().join("files/F4.bin"), "changed").unwrap();
+    assert_eq!(problems(&site, &fixture, &check).await, ["changed_file"]);
+    site.publish(&fixture, GENERAL).await;
+    assert_eq!(site.copies(), [""; 0]);
+}
+
+#[tokio::test]
+async fn pictures_are_on_the_site_only_if_they_are_wanted_and_not_of_a_hidden_person() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    let user = UserId::parse("U1").unwrap();
+    let pictured = async |url: &str, clock: &str| {
+        let profile = json!({ "display_name": "ana", "image_192": url });
+        let event = json!({ "type": "user_change", "event_ts": clock, "user": { "id": "U1", "name": "ana", "profile": profile } });
+        fixture.write("T1", &event).await;
+        store_picture(&fixture, ImageOwner::User(user.clone()), url).await
+    };
+    let first = pictured("https://a.test/1.png", &ts(0)).await;
+    let parrot = "https://a.test/parrot.png";
+    let event = json!({ "type": "emoji_changed", "subtype": "add", "name": "parrot", "value": parrot, "event_ts": ts(0) });
+    fixture.write("T1", &event).await;
+    let parrot = store_picture(&fixture, ImageOwner::Emoji("parrot".to_owned()), parrot).await;
+    write_as(&fixture, "U1", "C1", &ts(10), "words :parrot:").await;
+    site.publish(&fixture, GENERAL).await;
+    assert_eq!(site.copies(), [""; 0]);
+    site.publish(&fixture, &[GENERAL, &["--files", "all"]].concat()).await;
+    assert_eq!(site.copies(), [parrot]);
+    let avatars = [GENERAL, &["--avatars"]].concat();
+    site.publish(&fixture, &avatars).await;
+    assert_eq!(site.copies(), [first.clone()]);
+    assert!(site.file("c/general/2026-11.html").contains(&format!("class=\"avatar\" src=\"../../{first}\"")));
+    assert_links_resolve(&site);
+    let second = pictured("https://a.test/2.png", &ts(20)).await;
+    site.publish(&fixture, &avatars).await;
+    assert_eq!(site.copies(), [second.clone()]);
+    fixture.advance();
+    wish_of(&fixture, &["opt-out", "U1", "--keep-text"]).await;
+    site.publish(&fixture, &avatars).await;
+    assert_eq!(site.copies(), [""; 0]);
+    fixture.advance();
+    wish_of(&fixture, &["opt-in", "U1"]).await;
+    site.publish(&fixture, &avatars).await;
+    assert_eq!(site.copies(), [second]);
+    let error = site.run(&fixture, &[&avatars[..], &["--names", "pseudonym"]].concat()).await.unwrap_err();
+    assert!(error.is::<UsageError>() && error.to_string().contains("--avatars"), "{error}");
+}
+
+#[tokio::test]
+async fn a_thread_is_rendered_again_only_if_what_it_shows_has_changed() {
+    const THREADS: u64 = 40;
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    let root = |thread: u64| ts(i64::try_from(thread).unwrap() * 10);
+    for thread in 0..THREADS {
+        fixture.post("T1", "C1", &root(thread), "a root").await;
+        let at = ts(i64::try_from(thread).unwrap() * 10 + 1);
+        fixture.reply("T1", "C1", &at, &root(thread), "a reply to <@U2>").await;
+    }
+    let all = site.outcome(&fixture).await.counts.rendered;
+    fixture.reply("T1", "C1", &ts(5_000), &root(7), "a late reply").await;
+    fixture.edit("T1", "C1", &root(8), &ts(5_001), "another root").await;
+    let changed = site.outcome(&fixture).await.counts;
+    assert_eq!(changed.rendered, all - THREADS + 2);
+    let threads = changed.written.iter().filter(|path| path.starts_with("c/general/2026-11/")).count();
+    assert_eq!(threads, 2);
+    fixture.profile("T1", "U2", "robert", &ts(5_002)).await;
+    assert_eq!(site.outcome(&fixture).await.counts.rendered, all);
+    let fresh = PublishedSite::new();
+    fresh.outcome(&fixture).await;
+    assert_eq!(site.files(), fresh.files());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_run_syncs_batches_and_not_each_file() {
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    for thread in 0..40 {
+        fixture.post("T1", "C1", &ts(thread * 10), "a root").await;
+        fixture.reply("T1", "C1", &ts(thread * 10 + 1), &ts(thread * 10), "a reply").await;
+    }
+    let counts = site.outcome(&fixture).await.counts;
+    // One before the files get their names and one after it, for the months, the channel and the site.
+    assert_eq!((counts.syncs, counts.written.len() > 40), (6, true));
+    assert_eq!(site.outcome(&fixture).await.counts.syncs, 0);
 }
 
 /// A program that is called as Pagefind is. Its fragments are the pages, and its index changes with each run.
@@ -635,12 +826,12 @@ async fn who_is_out_of_the_archive_is_out_of_the_site_without_another_command() 
     let before = site.files();
     let team = TeamId::parse("T1").unwrap();
     let out = async |scope: OptOutScope, second: i64, is_out: bool| {
-        let at = slack::ids::Ts::parse(&ts(second)).unwrap();
+        let at = Ts::parse(&ts(second)).unwrap();
         let fact = OptOutFact { team: team.clone(), scope, at, is_out, by: None };
         fixture.archive().write(&fact.update()).await.unwrap();
     };
-    let user = OptOutScope::User(slack::ids::UserId::parse("U2").unwrap());
-    let channel = OptOutScope::Channel(slack::ids::ChannelId::parse("C2").unwrap());
+    let user = OptOutScope::User(UserId::parse("U2").unwrap());
+    let channel = OptOutScope::Channel(ChannelId::parse("C2").unwrap());
     out(user.clone(), 100, true).await;
     out(channel.clone(), 100, true).await;
     let summary = site.publish(&fixture, &both).await;

@@ -1,12 +1,13 @@
 //! One run: what it reads, the names that it shows, and the order of its work.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ports::archive::Archive;
 use ports::changes::Changes;
-use process::config::publish::PublicNaming;
+use ports::files::{FileKey, Files};
+use process::config::publish::{PublicFiles, PublicNaming};
 use reader::directory;
 use reader::joined::ChannelOfTeam;
 use reader::names::{DisplayNames, is_visible};
@@ -24,13 +25,14 @@ use super::channels::{self, RefusedChannel, SiteChannel, SiteChannels};
 use super::check::UnshownNames;
 use super::search_parts::SearchParts;
 use super::settings::{self, SiteSettings};
-use super::state::{self, SiteState, UnitKind};
+use super::state::{self, COPIES, SiteState, UnitKind};
 use super::upload::UploadCounts;
 use super::write::{SiteWriter, WriteCounts};
 use crate::read::people_of;
 
 pub(super) struct PublishRun<'a> {
     pub(super) archive: &'a dyn Archive,
+    pub(super) files: &'a dyn Files,
     pub(super) settings: SiteSettings,
     pub(super) title: String,
     pub(super) channels: Vec<SiteChannel<'a>>,
@@ -65,7 +67,7 @@ pub(super) struct RunOutcome {
 impl<'a> PublishRun<'a> {
     /// Reads what the site shows. `folder` is `None` for a run that writes nothing.
     pub(super) async fn begin(
-        archive: &'a dyn Archive,
+        (archive, files): (&'a dyn Archive, &'a dyn Files),
         settings: SiteSettings,
         team: Option<&TeamId>,
         state: SiteState,
@@ -84,6 +86,7 @@ impl<'a> PublishRun<'a> {
             pseudonym_key,
             channels: channels::names_by_id(&published),
             opt_out_emoji: settings.opt_out_emoji.clone(),
+            has_files: settings.files == PublicFiles::All,
         });
         let mut names = DisplayNames::for_teams(archive, teams.clone()).for_the_public(public.clone());
         let mut topics = Vec::new();
@@ -112,6 +115,7 @@ impl<'a> PublishRun<'a> {
         let channels = published;
         Ok(Self {
             archive,
+            files,
             settings,
             title,
             channels,
@@ -155,8 +159,8 @@ impl<'a> PublishRun<'a> {
     fn delete_unlisted(&mut self) -> Result<(), PublishError> {
         let query = "SELECT path FROM page WHERE NOT EXISTS \
             (SELECT 1 FROM unit WHERE unit.channel = page.channel AND unit.month = page.month) \
-            AND NOT (channel = '' AND month LIKE 'search/%')";
-        let paths = self.state.texts(query, &[])?;
+            AND NOT (channel = '' AND (month = ?1 OR month LIKE 'search/%'))";
+        let paths = self.state.texts(query, &[COPIES])?;
         if paths.is_empty() { Ok(()) } else { self.writer.delete(&mut self.state, &paths) }
     }
 
@@ -179,6 +183,7 @@ impl<'a> PublishRun<'a> {
                 self.state.mark_moved_neighbours(channel)?;
             }
         }
+        self.delete_unused_copies()?;
         for unit in self.state.dirty(UnitKind::Channel)? {
             if *shutdown.borrow() {
                 return Ok(false);
@@ -204,13 +209,27 @@ impl<'a> PublishRun<'a> {
         let of = |prefix: &'static str| tags.iter().filter_map(move |tag| tag.strip_prefix(prefix));
         self.names.learn_people(of("u:")).await?;
         self.names.learn_user_groups(of("g:")).await?;
-        Ok(tags.iter().map(|tag| self.tag_value(tag)).collect())
+        let avatars = match self.settings.has_avatars {
+            true => pictures::people(self.archive, &self.teams(), of("u:").collect()).await?,
+            false => HashMap::new(),
+        };
+        Ok(tags.iter().map(|tag| self.tag_value(tag, &avatars)).collect())
     }
 
-    fn tag_value(&self, tag: &str) -> String {
+    /// The workspaces of the site.
+    pub(super) fn teams(&self) -> Vec<TeamId> {
+        self.workspaces.iter().map(|(team, _)| team.clone()).collect()
+    }
+
+    fn tag_value(&self, tag: &str, avatars: &HashMap<String, FileKey>) -> String {
         let (kind, id) = tag.split_once(':').unwrap_or_default();
         match kind {
-            "u" => format!("{} {:?}", self.names.person_name(id), self.public.hidden.get(id)),
+            "u" => {
+                let avatar = avatars.get(id).map(FileKey::as_str);
+                format!("{} {:?} {avatar:?}", self.names.person_name(id), self.public.hidden.get(id))
+            }
+            // The writer stores the path of a copy with the copy.
+            "f" => String::new(),
             "g" => self.names.user_group_handle(id).unwrap_or_default().to_owned(),
             "c" => {
                 let folder = self.site.folders.iter().find(|(place, _)| place.channel.as_str() == id);

@@ -7,7 +7,7 @@ use std::io;
 use jiff::tz::TimeZone;
 use ports::archive::erasure::{OptOutFact, OptOutScope};
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, Update, key, query_all};
-use process::config::publish::{PublicNaming, SiteUrl};
+use process::config::publish::{PublicFiles, PublicNaming, SiteUrl};
 use rules::publishing::opt_out;
 use slack::hex::to_hex;
 use slack::ids::TeamId;
@@ -16,7 +16,7 @@ use super::search_parts::SearchProgram;
 use super::{PublishArgs, PublishError};
 
 /// Changes if the same rows give other pages: each site is then rendered again.
-const SITE_VERSION: u32 = 1;
+const SITE_VERSION: u32 = 2;
 
 /// Bytes of the key of pseudonyms: those of its hash function.
 const KEY_BYTES: usize = 32;
@@ -32,6 +32,9 @@ pub(super) struct SiteSettings {
     pub(super) zone: TimeZone,
     pub(super) zone_name: String,
     pub(super) naming: PublicNaming,
+    pub(super) files: PublicFiles,
+    /// Whether the pictures of people are shown.
+    pub(super) has_avatars: bool,
     pub(super) is_indexed: bool,
     pub(super) include_shared: bool,
     pub(super) opt_out_emoji: Option<String>,
@@ -65,6 +68,8 @@ impl SiteSettings {
             zone,
             zone_name,
             naming: args.site.names,
+            files: args.site.files,
+            has_avatars: args.avatars,
             is_indexed: !args.no_index,
             include_shared: args.include_shared,
             opt_out_emoji: args.opt_out_emoji.as_ref().map(|name| name.trim_matches(':').to_owned()),
@@ -75,11 +80,21 @@ impl SiteSettings {
 
     /// A text that changes if the pages of all channels change. The channels have their own.
     pub(super) fn fingerprint(&self, title: &str) -> String {
-        let Self { url, zone_name, naming, is_indexed, opt_out_emoji, search_program, .. } = self;
+        let Self {
+            url,
+            zone_name,
+            naming,
+            files,
+            has_avatars,
+            is_indexed,
+            opt_out_emoji,
+            search_program,
+            ..
+        } = self;
         let search = search_program.as_ref().map(|program| &program.version);
         let Self { title: _, zone: _, include_shared: _, requested: _, .. } = self;
         format!(
-            "{SITE_VERSION} {url:?} {title:?} {zone_name:?} {naming:?} {is_indexed} {opt_out_emoji:?} {search:?} {} {}",
+            "{SITE_VERSION} {url:?} {title:?} {zone_name:?} {naming:?} {files:?} {has_avatars} {is_indexed} {opt_out_emoji:?} {search:?} {} {}",
             viewer::assets::ALL.map(viewer::assets::Asset::file_name).join(" "),
             viewer::assets::SITE_SEARCH.file_name()
         )

@@ -3,7 +3,8 @@
 //!
 //! The unit of work is a month of a channel: its pages, and those of the threads that begin in it. A unit without
 //! a month is a channel's own pages, and a unit without a channel those of the site. What changes a unit marks
-//! it, and it stays marked until its pages are on disk.
+//! it, and it stays marked until its pages are on disk. A marked month renders the page of a thread again only if the
+//! thread has changed, or what the page depends on: the state then has no tags of that page.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -12,6 +13,7 @@ use std::path::Path;
 use rules::publishing::month;
 use rusqlite::{Connection, OptionalExtension, params};
 use slack::ids::Ts;
+use viewer::public_links::{channel_folder, thread_page};
 
 use super::PublishError;
 
@@ -21,11 +23,17 @@ pub(super) const STATE_FOLDER: &str = ".annalist";
 /// The folder of files that are being written.
 pub(super) const PARTIAL_FOLDER: &str = "tmp";
 
+/// The month of copies of files, which are of no unit.
+pub(super) const COPIES: &str = "files";
+
 const STATE_FILE: &str = "state.db";
 const LOCK_FILE: &str = "lock";
 
-/// Changes with the layout of the state, which is then made anew.
-const SCHEMA_VERSION: i64 = 1;
+/// Changes with the layout of the state.
+const SCHEMA_VERSION: i64 = 2;
+
+/// What brings a state of version 1 to the current one.
+const SINCE_VERSION_1: &str = "ALTER TABLE page ADD COLUMN tags TEXT";
 
 const SCHEMA: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -36,8 +44,8 @@ const SCHEMA: &str = "
         after TEXT, PRIMARY KEY (channel, month)) WITHOUT ROWID;
     CREATE INDEX dirty_unit ON unit (channel, month) WHERE is_dirty;
     CREATE TABLE page (path TEXT PRIMARY KEY, channel TEXT NOT NULL, month TEXT NOT NULL, hash TEXT,
-        is_listed INTEGER NOT NULL, changed TEXT, root_ts TEXT, first_ts TEXT, last_ts TEXT, uploaded TEXT)
-        WITHOUT ROWID;
+        is_listed INTEGER NOT NULL, changed TEXT, root_ts TEXT, first_ts TEXT, last_ts TEXT, uploaded TEXT,
+        tags TEXT) WITHOUT ROWID;
     CREATE INDEX page_by_unit ON page (channel, month);
     CREATE TABLE uses (tag TEXT, channel TEXT, month TEXT, PRIMARY KEY (tag, channel, month)) WITHOUT ROWID;
     CREATE INDEX uses_by_unit ON uses (channel, month);
@@ -98,6 +106,10 @@ impl SiteState {
         match version {
             0 => state.atomically(|db| {
                 db.execute_batch(SCHEMA)?;
+                db.pragma_update(None, "user_version", SCHEMA_VERSION)
+            })?,
+            1 => state.atomically(|db| {
+                db.execute_batch(SINCE_VERSION_1)?;
                 db.pragma_update(None, "user_version", SCHEMA_VERSION)
             })?,
             SCHEMA_VERSION => {}
@@ -206,6 +218,22 @@ impl SiteState {
         Ok(found.iter().filter_map(|ts| Ts::parse(ts).ok()).collect())
     }
 
+    /// The tags of the page of a thread that need not be rendered again, because nothing that it shows has changed
+    /// since. `part` is the page with its root.
+    pub(super) fn unchanged_thread(
+        &self,
+        path: &str,
+        root_ts: &Ts,
+        part: &str,
+    ) -> Result<Option<Vec<String>>, PublishError> {
+        let query = "SELECT thread.tags FROM page AS thread JOIN page AS part ON part.path = ?3 \
+            WHERE thread.path = ?1 AND thread.hash IS NOT NULL AND part.first_ts <= ?2 AND part.last_ts >= ?2";
+        let mut statement = self.connection.prepare_cached(query)?;
+        let tags: Option<Option<String>> =
+            statement.query_row(params![path, root_ts.as_str(), part], |row| row.get(0)).optional()?;
+        Ok(tags.flatten().map(|tags| tags.lines().map(str::to_owned).collect()))
+    }
+
     /// The first column of a query's rows.
     pub(super) fn texts(&self, query: &str, parameters: &[&str]) -> Result<Vec<String>, PublishError> {
         let mut statement = self.connection.prepare_cached(query)?;
@@ -236,16 +264,32 @@ pub(super) fn mark(db: &Connection, channel: &str, month: &str) -> rusqlite::Res
     Ok(())
 }
 
+/// Marks a unit and all threads that begin in it.
+pub(super) fn mark_whole(db: &Connection, channel: &str, month: &str) -> rusqlite::Result<()> {
+    mark(db, channel, month)?;
+    db.prepare_cached("UPDATE page SET tags = NULL WHERE channel = ?1 AND month = ?2 AND tags IS NOT NULL")?
+        .execute([channel, month])
+        .map(drop)
+}
+
+/// Marks a thread, and the unit in which it begins.
+fn mark_thread(db: &Connection, channel: &str, root_ts: &Ts) -> rusqlite::Result<()> {
+    mark(db, channel, &month(root_ts))?;
+    let path = format!("{}/{}", channel_folder(channel), thread_page(root_ts, 1));
+    db.prepare_cached("UPDATE page SET tags = NULL WHERE path = ?1")?.execute([path]).map(drop)
+}
+
 /// Marks all units of a channel.
 pub(super) fn mark_channel(db: &Connection, channel: &str) -> rusqlite::Result<()> {
     mark(db, channel, "")?;
+    db.execute("UPDATE page SET tags = NULL WHERE channel = ?1", [channel])?;
     db.execute("UPDATE unit SET is_dirty = 1 WHERE channel = ?1", [channel]).map(drop)
 }
 
 /// Marks everything.
 pub(super) fn mark_all(db: &Connection) -> rusqlite::Result<()> {
     mark(db, "", "")?;
-    db.execute("UPDATE unit SET is_dirty = 1", []).map(drop)
+    db.execute_batch("UPDATE page SET tags = NULL; UPDATE unit SET is_dirty = 1;")
 }
 
 /// Notes the current state of a message: `root` is the root of its thread, if it is a reply that is shown.
@@ -255,20 +299,21 @@ pub(super) fn note_message(
     ts: &Ts,
     root: Option<&Ts>,
 ) -> rusqlite::Result<()> {
-    mark(db, channel, &month(ts))?;
+    // It may be the root of a thread.
+    mark_thread(db, channel, ts)?;
     let known: Vec<String> = db
         .prepare_cached("SELECT root_ts FROM reply WHERE channel = ?1 AND ts = ?2")?
         .query_map(params![channel, ts.as_str()], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     for known_ts in known.iter().filter_map(|known| Ts::parse(known).ok()) {
-        mark(db, channel, &month(&known_ts))?;
+        mark_thread(db, channel, &known_ts)?;
         if Some(&known_ts) != root {
             db.prepare_cached("DELETE FROM reply WHERE channel = ?1 AND root_ts = ?2 AND ts = ?3")?
                 .execute(params![channel, known_ts.as_str(), ts.as_str()])?;
         }
     }
     if let Some(root_ts) = root {
-        mark(db, channel, &month(root_ts))?;
+        mark_thread(db, channel, root_ts)?;
         db.prepare_cached("INSERT OR IGNORE INTO reply (channel, root_ts, ts) VALUES (?1, ?2, ?3)")?
             .execute(params![channel, root_ts.as_str(), ts.as_str()])?;
     }
@@ -297,16 +342,18 @@ pub(super) fn forget_channel(db: &Connection, folder: &str) -> rusqlite::Result<
         "DELETE FROM reply WHERE channel = ?1",
         "DELETE FROM unit WHERE channel = ?1",
         "DELETE FROM uses WHERE channel = ?1",
+        "UPDATE page SET tags = NULL WHERE channel = ?1",
     ] {
         db.execute(query, [folder])?;
     }
     mark(db, "", "")
 }
 
-/// Forgets everything but the files and what is uploaded.
+/// Forgets everything but the files, where copies are from, and what is uploaded.
 pub(super) fn forget_all(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(
-        "DELETE FROM channel; DELETE FROM reply; DELETE FROM unit; DELETE FROM uses; DELETE FROM tag;
+        "DELETE FROM channel; DELETE FROM reply; DELETE FROM unit; DELETE FROM uses;
+        DELETE FROM tag WHERE tag NOT LIKE 'f:%'; UPDATE page SET tags = NULL;
         DELETE FROM meta WHERE name NOT LIKE 'upload:%';",
     )?;
     mark(db, "", "")

@@ -10,7 +10,7 @@ use viewer::pages::message::PageMessage;
 use viewer::pages::public;
 
 /// The names and other things that a unit shows, and that change without it: `u:` people and bots, `g:` user
-/// groups, `c:` channels, `e:` emoji.
+/// groups, `c:` channels, `e:` emoji, and `f:` the copies of files.
 #[derive(Debug, Default)]
 pub(super) struct UnitTags(BTreeSet<String>);
 
@@ -22,11 +22,12 @@ impl UnitTags {
             self.0.extend(people.iter().map(|person| format!("u:{person}")));
             self.0.extend(channels.iter().map(|channel| format!("c:{channel}")));
         }
-        self.0.extend(row.user().map(|user| format!("u:{user}")));
+        let owners = row.files().iter().filter_map(|file| file["user"].as_str());
+        self.0.extend(row.user().into_iter().chain(owners).map(|user| format!("u:{user}")));
     }
 
     /// Notes what messages mention.
-    pub(super) fn note(&mut self, messages: &[PageMessage]) {
+    pub(super) fn note<'m>(&mut self, messages: impl IntoIterator<Item = &'m PageMessage>) {
         for message in messages {
             self.0.extend(
                 message.content.people().chain(message.reactors()).map(|person| format!("u:{person}")),
@@ -49,6 +50,31 @@ impl UnitTags {
                 self.0.insert(tag);
             }
         }
+    }
+
+    /// Notes a copy by its tag.
+    pub(super) fn note_copy(&mut self, tag: String) {
+        self.0.insert(tag);
+    }
+
+    /// Notes the same as these tags.
+    pub(super) fn extend(&mut self, tags: impl IntoIterator<Item = String>) {
+        self.0.extend(tags);
+    }
+
+    /// The names of the noted emoji.
+    pub(super) fn emoji(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|tag| tag.strip_prefix("e:"))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// The tags as lines. One with a line break, which no id or name in Slack has, is no tag.
+    pub(super) fn to_lines(&self) -> Option<String> {
+        let has_breaks = self.iter().any(|tag| tag.contains(['\n', '\r']));
+        (!has_breaks).then(|| self.iter().collect::<Vec<_>>().join("\n"))
     }
 
     pub(super) fn into_vec(self) -> Vec<String> {

@@ -11,13 +11,16 @@ use futures_util::future::try_join_all;
 use process::config::bucket::BucketPlace;
 use rusqlite::params;
 use tokio::sync::watch;
-use viewer::public_links::{ASSETS, CHANNELS, FEED, INDEX, SEARCH};
+use viewer::public_links::{ASSETS, CHANNELS, FEED, FILES, INDEX, PICTURES, SEARCH};
 
 use super::PublishError;
 use super::state::SiteState;
 
 /// Files that are sent at once: the time goes by in waiting for the store.
 const BATCH_FILES: usize = 16;
+
+/// Bytes that are sent at once, for the memory. A larger file is sent alone.
+const BATCH_BYTES: u64 = 64 * 1024 * 1024;
 
 /// How long browsers keep a file whose name changes with its content, and any other.
 const FOREVER: &str = "max-age=31536000, immutable";
@@ -133,7 +136,7 @@ async fn upload(
     let changed = "SELECT path FROM page WHERE hash IS NOT NULL AND uploaded IS NOT hash";
     let mut changed = state.texts(changed, &[])?;
     changed.sort_by_cached_key(|path| (rank(path), path.clone()));
-    for paths in changed.chunks(BATCH_FILES) {
+    for paths in batches(folder, changed) {
         if *shutdown.borrow() {
             return Ok(UploadCounts { is_interrupted: true, ..counts });
         }
@@ -154,12 +157,33 @@ async fn upload(
     Ok(counts)
 }
 
+/// Cuts the files into batches.
+fn batches(folder: &Path, paths: Vec<String>) -> Vec<Vec<String>> {
+    let mut batches: Vec<Vec<String>> = Vec::new();
+    let mut batch_bytes = 0;
+    for path in paths {
+        // One that is missing fails when it is read.
+        let bytes = fs::metadata(folder.join(&path)).map_or(0, |file| file.len());
+        match batches.last_mut() {
+            Some(batch) if batch.len() < BATCH_FILES && batch_bytes + bytes <= BATCH_BYTES => {
+                batch.push(path);
+                batch_bytes += bytes;
+            }
+            _ => {
+                batches.push(vec![path]);
+                batch_bytes = bytes;
+            }
+        }
+    }
+    batches
+}
+
 /// The order in which files are written: those that others need come first.
 fn rank(path: &str) -> u8 {
     let parts: Vec<&str> = path.split('/').collect();
     let name = parts.last().copied().unwrap_or_default();
     match parts.as_slice() {
-        [ASSETS, ..] => 0,
+        [ASSETS | FILES | PICTURES, ..] => 0,
         [CHANNELS, _, _, _] => 1,
         [CHANNELS, _, _] if name != INDEX && !name.ends_with(".xml") => 2,
         [CHANNELS, ..] => 3,
@@ -178,6 +202,18 @@ fn headers(path: &str) -> FileHeaders {
         Some("json") => "application/json",
         Some("svg") => "image/svg+xml",
         Some("txt") => "text/plain; charset=utf-8",
+        Some("png") => "image/png",
+        Some("jpg") => "image/jpeg",
+        Some("gif") => "image/gif",
+        Some("webp") => "image/webp",
+        Some("mp4") => "video/mp4",
+        Some("webm") => "video/webm",
+        Some("mp3") => "audio/mpeg",
+        Some("ogg") => "audio/ogg",
+        Some("wav") => "audio/wav",
+        Some("flac") => "audio/flac",
+        Some("m4a") => "audio/mp4",
+        Some("pdf") => "application/pdf",
         Some("xml") if path.ends_with(FEED) => "application/atom+xml; charset=utf-8",
         Some("xml") => "application/xml; charset=utf-8",
         Some(_) | None => "application/octet-stream",
@@ -328,6 +364,8 @@ mod tests {
             ("assets/style-0.css", "text/css; charset=utf-8", FOREVER),
             ("c/a/feed.xml", "application/atom+xml; charset=utf-8", SHORTLY),
             ("sitemap.xml", "application/xml; charset=utf-8", SHORTLY),
+            ("files/F1.png", "image/png", SHORTLY),
+            ("files/F1.bin", "application/octet-stream", SHORTLY),
             ("search/2026/fragment/en_1.pf_fragment", "application/octet-stream", FOREVER),
             ("search/2026/pagefind-entry.json", "application/json", SHORTLY),
             ("search/2026/pagefind.js", "text/javascript; charset=utf-8", SHORTLY),

@@ -1,9 +1,12 @@
 //! Writes the files of a site in batches: the paths are stored first, then the files are replaced whole, and
 //! their hashes are stored last. A run that is killed leaves complete files, and knows each of them.
+//!
+//! A batch is on disk before its files get their names, and the names are on disk before the hashes are stored. Both
+//! take one sync of the file system instead of one for each file, where the system can do that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,13 +15,17 @@ use slack::hex::to_hex;
 use slack::ids::Ts;
 
 use super::PublishError;
-use super::state::{PARTIAL_FOLDER, STATE_FOLDER, SiteState, SiteUnit, mark_replies};
+use super::state::{COPIES, PARTIAL_FOLDER, STATE_FOLDER, SiteState, SiteUnit, mark_replies};
+use crate::export::copied::OpenedFile;
 
-/// Bytes of a batch: few enough for the memory, and enough that the stored steps cost little.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of a batch: few enough for the memory, and enough that its syncs cost little.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// Threads that write the files of a batch: the time goes by in waiting for the disk.
-const WRITERS: usize = 8;
+/// Files that are copied at once.
+const BATCH_COPIES: usize = 500;
+
+/// Bytes that are read at once of a file that may be large.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Bytes of a hash that are kept.
 const HASH_BYTES: usize = 16;
@@ -50,11 +57,17 @@ pub(super) struct DoneUnit {
     pub(super) paths: BTreeSet<String>,
     /// The roots whose threads have a page now and had none before, or the reverse.
     pub(super) roots: Vec<String>,
+    /// The pages of threads that were rendered, with the tags of each.
+    pub(super) threads: Vec<(String, Option<String>)>,
 }
 
 /// What a run wrote.
 #[derive(Debug, Default)]
 pub(super) struct WriteCounts {
+    /// The files that were rendered, changed or not.
+    pub(super) rendered: u64,
+    /// The syncs of files and of the file system, without those of the state.
+    pub(super) syncs: u64,
     pub(super) written: BTreeSet<String>,
     pub(super) deleted: BTreeSet<String>,
 }
@@ -65,6 +78,13 @@ struct BatchedFile {
     file: SiteFile,
     hash: String,
     is_changed: bool,
+    /// For a copy: where its bytes are, and its tag.
+    copy: Option<StagedCopy>,
+}
+
+struct StagedCopy {
+    file: PathBuf,
+    tag: String,
 }
 
 /// Writes into the folder of a site; without a folder, only counts.
@@ -73,6 +93,8 @@ pub(super) struct SiteWriter {
     files: Vec<BatchedFile>,
     done: Vec<DoneUnit>,
     bytes: usize,
+    /// The paths of the copies of the batch, by their tags.
+    staged: HashMap<String, String>,
     pub(super) counts: WriteCounts,
 }
 
@@ -87,7 +109,8 @@ impl SiteWriter {
             }
         }
         let counts = WriteCounts::default();
-        Ok(Self { folder, files: Vec::new(), done: Vec::new(), bytes: 0, counts })
+        let (files, done, staged) = (Vec::new(), Vec::new(), HashMap::new());
+        Ok(Self { folder, files, done, bytes: 0, staged, counts })
     }
 
     /// The folder of the site; `None` in a run that writes nothing.
@@ -102,6 +125,7 @@ impl SiteWriter {
         unit: &SiteUnit,
         file: SiteFile,
     ) -> Result<(), PublishError> {
+        self.counts.rendered += 1;
         let hash = hash_of(&file.content);
         let is_changed = known_hash(state.db(), &file.path)?.as_ref() != Some(&hash);
         // The content of an unchanged file is not needed any more.
@@ -112,8 +136,45 @@ impl SiteWriter {
             file: SiteFile { content, ..file },
             hash,
             is_changed,
+            copy: None,
         });
         if self.bytes >= BATCH_BYTES { self.flush(state) } else { Ok(()) }
+    }
+
+    /// Copies the bytes of a file, which get their place with the batch.
+    pub(super) async fn stage(
+        &mut self,
+        state: &mut SiteState,
+        tag: &str,
+        path: &str,
+        opened: OpenedFile,
+    ) -> Result<(), PublishError> {
+        let (file, hash) = match &self.folder {
+            Some(folder) => {
+                let name = format!("copy-{}", self.staged.len());
+                let file = folder.join(STATE_FOLDER).join(PARTIAL_FOLDER).join(name);
+                let mut copy = HashedFile { file: create(&file)?, hash: Sha256::new() };
+                opened.copy_to::<PublishError>(&mut copy).await?;
+                (file, shortened(copy.hash))
+            }
+            // Its hash is known once all of it is read.
+            None => (PathBuf::new(), String::new()),
+        };
+        let is_changed = known_hash(state.db(), path)?.as_ref() != Some(&hash);
+        self.staged.insert(tag.to_owned(), path.to_owned());
+        self.files.push(BatchedFile {
+            unit: SiteUnit { channel: String::new(), month: COPIES.to_owned() },
+            file: SiteFile { path: path.to_owned(), ..SiteFile::default() },
+            hash,
+            is_changed,
+            copy: Some(StagedCopy { file, tag: tag.to_owned() }),
+        });
+        if self.staged.len() >= BATCH_COPIES { self.flush(state) } else { Ok(()) }
+    }
+
+    /// The path of a copy of the batch.
+    pub(super) fn staged(&self, tag: &str) -> Option<&str> {
+        self.staged.get(tag).map(String::as_str)
     }
 
     /// Adds the end of a unit, after its files.
@@ -126,6 +187,7 @@ impl SiteWriter {
     pub(super) fn flush(&mut self, state: &mut SiteState) -> Result<(), PublishError> {
         let (files, done) = (std::mem::take(&mut self.files), std::mem::take(&mut self.done));
         self.bytes = 0;
+        self.staged.clear();
         if files.is_empty() && done.is_empty() {
             return Ok(());
         }
@@ -133,7 +195,7 @@ impl SiteWriter {
         if !changed.is_empty() {
             state.atomically(|db| changed.iter().try_for_each(|file| store(db, file, None)))?;
             if let Some(folder) = &self.folder {
-                write_all(folder, &changed)?;
+                self.counts.syncs += write_all(folder, &changed)?;
             }
             self.counts.written.extend(changed.iter().map(|file| file.file.path.clone()));
         }
@@ -142,8 +204,16 @@ impl SiteWriter {
             stale.extend(state.paths(&unit.unit)?.into_iter().filter(|path| !unit.paths.contains(path)));
         }
         self.remove(&stale)?;
+        // A name that is lost with the power would be the page before, with the hash of this one.
+        self.sync_names(!changed.is_empty() || !stale.is_empty())?;
         state.atomically(|db| {
-            files.iter().try_for_each(|file| store(db, file, Some(&file.hash)))?;
+            for file in &files {
+                store(db, file, Some(&file.hash))?;
+                if let Some(StagedCopy { tag, .. }) = &file.copy {
+                    db.prepare_cached("INSERT OR REPLACE INTO tag (tag, value) VALUES (?1, ?2)")?
+                        .execute([tag, &file.file.path])?;
+                }
+            }
             for unit in &done {
                 finish_unit(db, unit)?;
             }
@@ -154,7 +224,16 @@ impl SiteWriter {
     /// Deletes files, then forgets them.
     pub(super) fn delete(&mut self, state: &mut SiteState, paths: &[String]) -> Result<(), PublishError> {
         self.remove(paths)?;
+        self.sync_names(!paths.is_empty())?;
         state.atomically(|db| paths.iter().try_for_each(|path| forget_page(db, path)))
+    }
+
+    /// Syncs the names of files that were written and deleted.
+    fn sync_names(&mut self, has_changed: bool) -> Result<(), PublishError> {
+        if let Some(folder) = self.folder.as_ref().filter(|_| has_changed) {
+            self.counts.syncs += u64::from(disk::sync_file_system(folder)?);
+        }
+        Ok(())
     }
 
     fn remove(&mut self, paths: &[String]) -> Result<(), PublishError> {
@@ -226,7 +305,7 @@ fn forget_page(db: &Connection, path: &str) -> rusqlite::Result<()> {
 
 /// Stores what a unit shows, and marks what its new and former threads change elsewhere.
 fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
-    let DoneUnit { unit, messages, before, after, tags, paths: _, roots } = done;
+    let DoneUnit { unit, messages, before, after, tags, paths: _, roots, threads } = done;
     let SiteUnit { channel, month } = unit;
     db.prepare_cached(
         "UPDATE unit SET is_dirty = 0, messages = ?3, before = ?4, after = ?5 WHERE channel = ?1 AND month = ?2",
@@ -238,45 +317,83 @@ fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
             .execute([tag, channel, month])?;
         db.prepare_cached("INSERT OR IGNORE INTO tag (tag, value) VALUES (?1, ?2)")?.execute([tag, value])?;
     }
+    for (path, tags) in threads {
+        db.prepare_cached("UPDATE page SET tags = ?2 WHERE path = ?1")?.execute(params![path, tags])?;
+    }
     roots.iter().filter_map(|root| Ts::parse(root).ok()).try_for_each(|root| mark_replies(db, channel, &root))
 }
 
-/// Writes files, and returns once they are on disk.
-fn write_all(folder: &Path, files: &[&BatchedFile]) -> io::Result<()> {
-    let share = files.len().div_ceil(WRITERS);
-    std::thread::scope(|scope| {
-        let writers: Vec<_> = files
-            .chunks(share)
-            .enumerate()
-            .map(|(number, files)| {
-                scope.spawn(move || {
-                    let partial = folder.join(STATE_FOLDER).join(PARTIAL_FOLDER).join(number.to_string());
-                    files.iter().try_for_each(|BatchedFile { file, .. }| {
-                        replace(&partial, &folder.join(&file.path), &file.content)
-                    })
-                })
-            })
-            .collect();
-        writers.into_iter().try_for_each(|writer| {
-            writer.join().unwrap_or_else(|_| Err(io::Error::other("a thread that writes has panicked")))
-        })
-    })
+/// Writes files, and gives them their names once they are on disk. Returns the number of syncs.
+fn write_all(folder: &Path, files: &[&BatchedFile]) -> io::Result<u64> {
+    let partial_folder = folder.join(STATE_FOLDER).join(PARTIAL_FOLDER);
+    let mut written = Vec::with_capacity(files.len());
+    for (number, BatchedFile { file, copy, .. }) in files.iter().enumerate() {
+        let partial = match copy {
+            Some(copy) => copy.file.clone(),
+            None => {
+                let partial = partial_folder.join(number.to_string());
+                create(&partial)?.write_all(&file.content)?;
+                partial
+            }
+        };
+        written.push((partial, folder.join(&file.path)));
+    }
+    let mut syncs = 1;
+    if !disk::sync_file_system(&partial_folder)? {
+        written.iter().try_for_each(|(partial, _)| File::open(partial)?.sync_all())?;
+        syncs = written.len() as u64;
+    }
+    for (partial, path) in &written {
+        if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+            fs::create_dir_all(folder)?;
+        }
+        fs::rename(partial, path)?;
+    }
+    Ok(syncs)
 }
 
-/// Replaces a file whole. A web server reads it, so every user may.
-fn replace(partial: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        fs::create_dir_all(folder)?;
-    }
-    let mut file = File::create(partial)?;
+/// Creates a file. A web server reads it, so every user may.
+fn create(path: &Path) -> io::Result<File> {
+    let file = File::create(path)?;
     #[cfg(unix)]
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-    file.write_all(content)?;
-    file.sync_data()?;
-    fs::rename(partial, path)
+    Ok(file)
+}
+
+/// A file that is hashed as it is written.
+struct HashedFile {
+    file: File,
+    hash: Sha256,
+}
+
+impl Write for HashedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn shortened(hash: Sha256) -> String {
+    to_hex(&hash.finalize()[..HASH_BYTES])
+}
+
+/// The hash of a file that may be too large for the memory.
+pub(super) fn hash_of_file(path: &Path) -> io::Result<String> {
+    let (mut file, mut hash, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE_BYTES]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(shortened(hash)),
+            read => hash.update(&piece[..read]),
+        }
+    }
 }
 
 /// The hash of a file's content.
 pub(super) fn hash_of(content: &[u8]) -> String {
-    to_hex(&Sha256::digest(content)[..HASH_BYTES])
+    shortened(Sha256::new_with_prefix(content))
 }

@@ -89,6 +89,21 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
+/// Syncs everything that was written to the file system of a folder, in one step for any number of files. Returns false
+/// where the system cannot do that: then each file must be synced.
+/// <https://man7.org/linux/man-pages/man2/syncfs.2.html>
+pub fn sync_file_system(folder: &Path) -> io::Result<bool> {
+    #[cfg(target_os = "linux")]
+    match rustix::fs::syncfs(File::open(folder)?) {
+        Ok(()) => return Ok(true),
+        Err(rustix::io::Errno::NOSYS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = folder;
+    Ok(false)
+}
+
 /// The result, or `None` if the file is missing.
 pub fn missing_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {

@@ -25,7 +25,7 @@ pub(crate) fn answer<'a>(
             other => object_or_refusal("team", workspace.organisations.get(other).cloned()),
         },
         "conversations.list" => paging.list("channels", &workspace.channels, parameter("cursor")),
-        "users.list" => paging.list("members", &workspace.members, parameter("cursor")),
+        "users.list" => people(workspace, parameter("cursor"), paging),
         "emoji.list" => json!({ "ok": true, "emoji": workspace.emoji }),
         "usergroups.list" => user_groups(workspace, parameter),
         "conversations.members" => channel_members(workspace, parameter, paging),
@@ -38,6 +38,18 @@ pub(crate) fn answer<'a>(
         "conversations.join" => join(workspace, parameter("channel")),
         _ => refused("unknown_method"),
     }
+}
+
+/// Lists the people. Without the scope for it, they have no e-mail address, and Slack says nothing about that.
+fn people(workspace: &FakeWorkspace, cursor: &str, paging: Paging) -> Value {
+    let mut listed = paging.list("members", &workspace.members, cursor);
+    if workspace.check_scope("users:read.email").is_err() {
+        let people = listed.get_mut("members").and_then(Value::as_array_mut).into_iter().flatten();
+        for profile in people.filter_map(|person| person.get_mut("profile")?.as_object_mut()) {
+            profile.remove("email");
+        }
+    }
+    listed
 }
 
 fn user_groups<'a>(workspace: &FakeWorkspace, parameter: &impl Fn(&str) -> &'a str) -> Value {

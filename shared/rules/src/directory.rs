@@ -51,6 +51,24 @@ pub fn emoji_value(row: &Item) -> Option<&str> {
     row.text("value")
 }
 
+/// The key of the e-mail address, in a person and in their profile. Slack has it only for apps with a scope for it.
+const EMAIL: &str = "email";
+
+/// Returns a person's object without the e-mail address, which is never stored; `None` if it has none.
+fn without_email(raw: &RawValue) -> Option<Box<RawValue>> {
+    // The path of nearly every app.
+    if !raw.get().contains("\"email\"") {
+        return None;
+    }
+    let mut object = envelope::parse_value(raw.get()).ok()?;
+    for pointer in ["", "/profile"] {
+        if let Some(object) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            object.remove(EMAIL);
+        }
+    }
+    RawValue::from_string(object.to_string()).ok()
+}
+
 /// The beginning of the versions of people whom only messages describe. It is less than that of every clock,
 /// so a person in Slack's directory outranks them at any time.
 const DESCRIBED: char = '-';
@@ -63,8 +81,8 @@ pub(super) fn user_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malfor
     Ok(updates.into_iter().map(Change::Register).collect())
 }
 
-/// The updates of a user's row: the newest object wins, and the row keeps the earliest clock at which the
-/// user was seen. Each distinct profile is also stored in its own row. If the object names an app's bot or
+/// The updates of a user's row, without the e-mail address: the newest object wins, and the row keeps the earliest
+/// clock at which the user was seen. Each distinct profile is also stored in its own row. If the object names an app's bot or
 /// another organisation, the updates also write its row.
 ///
 /// # Errors
@@ -75,6 +93,8 @@ pub fn user_updates(
     raw: &RawValue,
     clock: &Ts,
 ) -> Result<Vec<Update>, Malformed> {
+    let without_email = without_email(raw);
+    let raw = without_email.as_deref().unwrap_or(raw);
     let object = envelope::parse_value(raw.get())?;
     let set = user_attributes(team, &object, raw.get());
     let profiles = profile::updates(team, user, raw, &set, clock);
@@ -185,6 +205,8 @@ struct ListedProfile<'a> {
 /// every hour.
 pub fn is_user_changed(row: Option<&Item>, listed: &RawValue) -> bool {
     let Some(row) = row else { return true };
+    let without_email = without_email(listed);
+    let listed = without_email.as_deref().unwrap_or(listed);
     let Some(known) = row.text("raw_event") else { return !row.is_erased() };
     let value = |text: &str| envelope::parse_value(text).ok();
     known != listed.get() && (value(known) != value(listed.get()) || value(known).is_none())
@@ -303,6 +325,24 @@ mod tests {
         assert!(is_user_changed(Some(&row), &raw(&json!({ "id": "U1", "name": "ada", "updated": 2 }))));
         let only_a_picture = Item { attributes: Attributes::new(), ..row };
         assert!(is_user_changed(Some(&only_a_picture), &listed));
+    }
+
+    #[test]
+    fn an_e_mail_address_is_in_no_row_and_is_no_change() {
+        let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
+        let clock = Ts::parse("1.000000").unwrap();
+        let with = json!({ "id": "U1", "name": "ada", "email": "ada@x.test",
+            "profile": { "display_name": "Ada", "email": "ada@x.test" } });
+        let without = json!({ "id": "U1", "name": "ada", "profile": { "display_name": "Ada" } });
+        let updates = user_updates(&team, &user, &raw(&with), &clock).unwrap();
+        let written = format!("{updates:?}");
+        assert!(written.contains("Ada") && !written.contains("x.test"), "{written}");
+        let row = |object: &Value| {
+            let update = user_updates(&team, &user, &raw(object), &clock).unwrap().remove(0);
+            Item { attributes: update.apply(None).unwrap(), key: update.key }
+        };
+        assert!(!is_user_changed(Some(&row(&without)), &raw(&with)));
+        assert!(!is_user_changed(Some(&row(&with)), &raw(&without)));
     }
 
     #[test]

@@ -157,7 +157,8 @@ pub(super) fn bot_identity(reply: &ApiReply) -> Result<BotIdentity, ApiError> {
     })
 }
 
-fn scopes(headers: &HeaderMap) -> Option<BTreeSet<String>> {
+/// The scopes of the token of a call, if Slack returned them.
+pub(super) fn scopes(headers: &HeaderMap) -> Option<BTreeSet<String>> {
     let list = headers.get(SCOPES)?.to_str().ok()?;
     Some(list.split(',').filter_map(|scope| code(scope.trim())).collect())
 }

@@ -2,6 +2,7 @@
 //! <https://docs.slack.dev/apis/web-api/#responses>
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::fmt::rfc2822;
@@ -9,6 +10,7 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde::Deserialize;
 
+use super::check::scopes;
 use super::error::{ApiError, TOO_LONG, code};
 use super::method::Method;
 use super::transport::SlackResponse;
@@ -27,12 +29,19 @@ pub struct ApiReply {
     method: Method,
     body: String,
     date: Option<Ts>,
+    scopes: Option<BTreeSet<String>>,
 }
 
 impl ApiReply {
     /// When Slack replied, by its own clock, to the second.
     pub fn date(&self) -> Option<&Ts> {
         self.date.as_ref()
+    }
+
+    /// The scopes of the token of the call; `None` if Slack did not return them. Slack leaves out fields for which
+    /// the token has no scope, and says nothing else about it.
+    pub fn scopes(&self) -> Option<&BTreeSet<String>> {
+        self.scopes.as_ref()
     }
 
     /// Parses the reply. `T` may borrow from it.
@@ -55,7 +64,7 @@ impl ApiReply {
         if status.is_server_error() || status.is_redirection() {
             return Err(ApiError::Unreachable { method, why: format!("HTTP {}", status.as_u16()) });
         }
-        let date = date(&response.headers);
+        let (date, scopes) = (date(&response.headers), scopes(&response.headers));
         let body =
             String::from_utf8(body(method, response).await?).map_err(|_| garbled("it is not UTF-8"))?;
         if !body.trim_ascii_start().starts_with('{') {
@@ -64,7 +73,7 @@ impl ApiReply {
         let head: ReplyHead<'_> =
             serde_json::from_str(&body).map_err(|_| garbled("it is not the JSON object it should be"))?;
         match (head.ok, head.error.as_deref()) {
-            (Some(true), _) => Ok(Self { method, body, date }),
+            (Some(true), _) => Ok(Self { method, body, date, scopes }),
             (_, Some("ratelimited" | "rate_limited")) => {
                 Err(ApiError::RateLimited { method, retry_after: pause })
             }

@@ -360,6 +360,7 @@ pub(super) const RULES: &[Rule] = &[
             AT_RANDOM_MOMENTS[0],
             AT_RANDOM_MOMENTS[1],
             AT_RANDOM_MOMENTS[2],
+            AT_RANDOM_MOMENTS[3],
         ],
         forbidden: &["sleep", "sleep_until", "sleep_ms"],
         tests_too: true,
@@ -373,5 +374,5 @@ pub(super) const RULES: &[Rule] = &[
 pub(super) const ON_VIRTUAL_TIME: [&str; 2] = ["tests/it/aws/idle.rs", "workers/tests/it/runtime/"];
 
 /// Tests that kill at random moments: they test the moment itself, so there is no signal to wait for.
-const AT_RANDOM_MOMENTS: [&str; 3] =
-    ["tests/it/aws/crash.rs", "tests/it/crash.rs", "tests/it/backfill/killed.rs"];
+const AT_RANDOM_MOMENTS: [&str; 4] =
+    ["tests/it/aws/crash.rs", "tests/it/crash.rs", "tests/it/backfill/killed.rs", "tests/it/publish.rs"];

@@ -16,7 +16,7 @@ use rules::visibility::VisibilityRegister;
 use serde::Deserialize;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
-use slack_api::{ApiError, Method};
+use slack_api::{ApiError, Method, WebApi};
 
 use super::daily::{DAY_MICROS, channels_per_sync, is_about_channel};
 use super::listing::Listing;
@@ -159,7 +159,7 @@ impl DirectorySync {
         report: &mut SyncReport,
     ) -> Result<MembersOutcome, SyncError> {
         let as_of = clock.clone();
-        let members = match self.list_members(team, channel, clock).await {
+        let members = match list_members(&self.api, team, channel, clock).await {
             Ok(members) => members,
             // The rest is listed in the next sync.
             Err(SyncError::Api(ApiError::RateLimited { .. })) => return Ok(MembersOutcome::Stop),
@@ -182,24 +182,6 @@ impl DirectorySync {
         let is_changed = self.store_members(team, channel, ChannelMembers { as_of, members }).await?;
         report.members.changed += usize::from(is_changed);
         Ok(MembersOutcome::Listed)
-    }
-
-    async fn list_members(
-        &self,
-        team: &TeamId,
-        channel: &ChannelId,
-        clock: &mut Ts,
-    ) -> Result<BTreeSet<UserId>, SyncError> {
-        let parameters = [("channel", channel.as_str())];
-        let mut listing =
-            Listing::new(&self.api, team, Method::ConversationsMembers, &parameters, clock.clone());
-        let mut members = BTreeSet::new();
-        while let Some(page) = listing.next().await? {
-            let page: MembersPage = page.reply.read()?;
-            members.extend(page.members.iter().filter_map(|id| UserId::parse(id.as_str()?).ok()));
-        }
-        *clock = listing.into_clock();
-        Ok(members)
     }
 
     /// Stores a list, and deletes what an earlier one needed. Returns whether it differs from the stored one.
@@ -239,6 +221,24 @@ impl DirectorySync {
         }
         Ok(is_changed)
     }
+}
+
+/// Reads the members of a channel. `clock` is Slack's at its last answer.
+pub(super) async fn list_members(
+    api: &WebApi,
+    team: &TeamId,
+    channel: &ChannelId,
+    clock: &mut Ts,
+) -> Result<BTreeSet<UserId>, SyncError> {
+    let parameters = [("channel", channel.as_str())];
+    let mut listing = Listing::new(api, team, Method::ConversationsMembers, &parameters, clock.clone());
+    let mut members = BTreeSet::new();
+    while let Some(page) = listing.next().await? {
+        let page: MembersPage = page.reply.read()?;
+        members.extend(page.members.iter().filter_map(|id| UserId::parse(id.as_str()?).ok()));
+    }
+    *clock = listing.into_clock();
+    Ok(members)
 }
 
 /// What came of asking Slack for the members of a channel.

@@ -5,10 +5,12 @@
 //! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`], [`user_groups`] and
 //!   [`organisations`]; lists are read page by page by [`listing`]; [`pins`], channel by channel.
 //! * [`members`] lists the members of channels.
+//! * [`asked`]: lists that a command asks for, and that are not stored.
 //! * [`daily`] reads what no event reports about a channel, such as its bookmarks, once a day.
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
 //! * [`schedule`] runs both for the life of the process.
 
+pub mod asked;
 pub(crate) mod channels;
 mod daily;
 mod emoji;

@@ -4,7 +4,6 @@ use ports::archive::{ItemKey, Update};
 use rules::author::unknown_person;
 use rules::directory::{listed_user, user_updates};
 use rules::history::without_tokens;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use slack::envelope;
 use slack::ids::{TeamId, Ts, UserId};
@@ -18,9 +17,6 @@ use super::source::ExportEntries;
 use super::{Import, ImportError, ROWS, on_thread};
 use crate::admission::marks::Marks;
 use crate::store::write_changed;
-
-/// The key of the email address, in a person and in their profile.
-const EMAIL: &str = "email";
 
 impl Import<'_> {
     /// Writes the people of all workspaces, dated by the newest message.
@@ -58,16 +54,10 @@ impl Import<'_> {
     }
 }
 
-/// A listed person, without credentials and without the email address, which Slack shows only to apps that
-/// request it and which Annalist does not need.
+/// A listed person, without credentials.
 fn person(raw: &RawValue) -> Option<(UserId, Box<RawValue>)> {
     let user = listed_user(raw).ok()?;
     let mut value = envelope::parse_value(raw.get()).ok()?;
-    let person = value.as_object_mut()?;
-    person.remove(EMAIL);
-    if let Some(profile) = person.get_mut("profile").and_then(Value::as_object_mut) {
-        profile.remove(EMAIL);
-    }
     without_tokens(&mut value);
     Some((user, to_raw_value(&value).ok()?))
 }

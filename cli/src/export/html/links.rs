@@ -7,15 +7,15 @@ use reader::joined::ChannelOfTeam;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use viewer::assets::Asset;
 use viewer::links::{LinkScheme, SitePage, anchor, anchor_in_thread};
-use viewer::public_links::encoded;
+use viewer::public_links::{FILES, PICTURES, encoded};
+
+use crate::export::copied::picture_name;
 
 /// The page that lists the channels.
 pub(super) const INDEX: &str = "index.html";
 
-/// Folders of the pages' assets, of files of messages, and of pictures.
+/// The folder of the pages' assets.
 pub(super) const ASSETS: &str = "assets";
-pub(super) const FILES: &str = "files";
-pub(super) const PICTURES: &str = "pictures";
 
 #[derive(Debug, Default)]
 pub(super) struct SiteFiles {
@@ -129,11 +129,6 @@ impl LinkScheme for SiteLinks<'_> {
     fn asset(&self, asset: &Asset) -> String {
         format!("{}{ASSETS}/{}", self.path_to_root, asset.file_name())
     }
-}
-
-/// Returns the file name of a picture. Its key contains the workspace and a hash of the picture's address.
-pub(super) fn picture_name(key: &FileKey) -> String {
-    key.as_str().trim_start_matches("slack/").replace("/images/", "-").replace('/', "-")
 }
 
 #[cfg(test)]

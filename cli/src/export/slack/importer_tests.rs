@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use slack_api::{ApiUrl, Tokens, WebApi};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 
 use super::zipped::names_and_contents;
 use crate::export::{ExportArgs, run};
@@ -61,11 +65,15 @@ struct ReadExport {
 
 impl ReadExport {
     async fn write(fixture: &CliFixture, more: &[&str]) -> Self {
+        Self::write_with(fixture, None, more).await
+    }
+
+    async fn write_with(fixture: &CliFixture, api: Option<Arc<WebApi>>, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("acme.zip");
         let arguments = ["--format", "slack", "--out", path.to_str().unwrap(), "--data", "unused", "--json"];
         let args: ExportArgs = parsed(&[&arguments[..], more].concat()).unwrap();
-        let out = output(async |out| run(&fixture.backend, &args, out).await).await.unwrap();
+        let out = output(async |out| run(&fixture.backend, api, &args, out).await).await.unwrap();
         let counts = serde_json::from_str(&out).unwrap();
         let entries = names_and_contents(File::open(path).unwrap()).into_iter().collect();
         Self { counts, entries, folder }
@@ -156,6 +164,107 @@ async fn zulip_reads_all_of_it() {
     drop(export.folder);
 }
 
+const TOKEN: &str = "xoxb-of-the-workspace";
+const EMAIL: &str = "ana@mail.example";
+
+/// A Slack that knows one of the channels and one of the people. Its token has these scopes.
+fn slack(scopes: &[&str]) -> FakeSlack {
+    let mut ana = person("U1", "ana");
+    ana["profile"]["email"] = EMAIL.into();
+    let mut workspace = FakeWorkspace {
+        channels: vec![channel("C1", "general")],
+        members: vec![ana],
+        scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+        ..FakeWorkspace::new("T1")
+    };
+    workspace.channel_members.insert("C1".to_owned(), vec!["U1".into(), "U5".into()]);
+    let slack = FakeSlack::on_virtual_time();
+    slack.set_workspace(TOKEN, workspace);
+    slack
+}
+
+/// The files of a folder that contain this text.
+fn files_with(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if std::fs::read(&path).unwrap().windows(text.len()).any(|bytes| bytes == text.as_bytes()) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn addresses_and_members_come_from_slack_and_are_not_kept() {
+    let fixture = archive().await;
+    let slack = slack(&["channels:read", "users:read", "users:read.email"]);
+    let more = ["--for", "mattermost", "--with-emails", "--with-members"];
+    let export = ReadExport::write_with(&fixture, Some(slack.client_in_memory(TOKEN)), &more).await;
+    let people = export.json("users.json");
+    let with_address: Vec<_> = people
+        .iter()
+        .filter_map(|person| person["profile"]["email"].as_str().zip(person["id"].as_str()))
+        .collect();
+    assert_eq!(with_address, [(EMAIL, "U1")]);
+    assert!(people.iter().any(|person| person["id"] == "U5"), "importers drop members whom they do not know");
+    let members = |name: &str| {
+        let channels = export.json("channels.json");
+        let channel = channels.into_iter().find(|channel| channel["name"] == name).unwrap();
+        channel["members"].clone()
+    };
+    assert_eq!(members("general"), json!(["U1", "U5", "U77", "USLACKBOT"]));
+    assert_eq!(members("会議"), json!([]), "Slack does not show the other channel");
+    assert_eq!(files_with(&fixture.data().data.data, EMAIL), [""; 0]);
+}
+
+#[tokio::test]
+async fn slack_is_asked_only_for_what_the_export_shall_have() {
+    let fixture = archive().await;
+    for (flag, asked, not_asked) in [
+        ("--with-emails", "users.list", "conversations.members"),
+        ("--with-members", "conversations.members", "users.list"),
+    ] {
+        let slack = slack(&["channels:read", "users:read.email"]);
+        let api = Some(slack.client_in_memory(TOKEN));
+        let export = ReadExport::write_with(&fixture, api, &["--for", "zulip", flag]).await;
+        let methods: BTreeSet<String> = slack.calls().into_iter().map(|call| call.method).collect();
+        assert!(methods.contains(asked) && !methods.contains(not_asked), "{methods:?}");
+        drop(export.folder);
+    }
+    let args = |more: &[&str]| -> ExportArgs {
+        parsed(&[&["--format", "slack", "--out", "x", "--data", "unused"], more].concat()).unwrap()
+    };
+    assert!(
+        !args(&["--for", "zulip"]).asks_slack() && args(&["--for", "zulip", "--with-emails"]).asks_slack()
+    );
+}
+
+#[tokio::test]
+async fn without_the_token_or_the_scope_for_addresses_nothing_is_written() {
+    let fixture = archive().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("acme.zip");
+    let slack = slack(&["channels:read", "users:read"]);
+    let no_token = Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty()));
+    for (api, expected) in
+        [(slack.client_in_memory(TOKEN), "users:read.email"), (no_token, "SLACK_BOT_TOKEN")]
+    {
+        let arguments = ["--format", "slack", "--for", "mattermost", "--with-emails", "--data", "unused"];
+        let args: ExportArgs =
+            parsed(&[&arguments[..], &["--out", path.to_str().unwrap()]].concat()).unwrap();
+        let error = output(async |out| run(&fixture.backend, Some(api), &args, out).await).await.unwrap_err();
+        let line = error.to_string();
+        assert!(
+            !error.is::<crate::UsageError>() && line.contains(expected) && !line.contains('\n'),
+            "{line}"
+        );
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
 #[tokio::test]
 async fn an_importer_needs_its_own_flags() {
     let fixture = archive().await;
@@ -167,7 +276,7 @@ async fn an_importer_needs_its_own_flags() {
     ] {
         let arguments = ["--format", format, "--out", path.to_str().unwrap(), "--data", "unused"];
         let args: ExportArgs = parsed(&[&arguments[..], more].concat()).unwrap();
-        let error = output(async |out| run(&fixture.backend, &args, out).await).await.unwrap_err();
+        let error = output(async |out| run(&fixture.backend, None, &args, out).await).await.unwrap_err();
         assert!(error.is::<crate::UsageError>() && error.to_string().contains(expected), "{error}");
         assert!(!path.exists());
     }

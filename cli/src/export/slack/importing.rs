@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use slack::ids::{FileId, SLACKBOT, TeamId, Ts};
 
+use super::asked::AskedLists;
 use super::for_importers::{self, FilePlace, ImportedPeople, Importer};
 use super::objects;
 use crate::export::source::{ExportSource, ExportedChannel};
@@ -18,13 +19,14 @@ use crate::export::uploads::uploads_of;
 use crate::export::{ExportError, channel_files};
 
 /// What an export for an importer was asked to be.
-#[derive(Debug, Clone)]
 pub(in crate::export) struct ImportRequest {
     pub(in crate::export) importer: Importer,
     /// For Zulip: the address at which the folder of files will be served.
     pub(in crate::export) files_url: Option<String>,
     /// The folder of files, next to the zip.
     pub(in crate::export) files_folder: PathBuf,
+    /// What Slack is asked for, because the archive does not have it.
+    pub(in crate::export) asked: Option<AskedLists>,
 }
 
 /// What an export has, to compare it with what was imported.
@@ -77,7 +79,12 @@ impl ImporterExport {
 
     pub(super) fn person(&mut self, person: Value) -> Value {
         self.counts.people += 1;
-        self.people.person(person)
+        let mut person = self.people.person(person);
+        let id = person["id"].as_str().unwrap_or_default();
+        if let Some(email) = self.request.asked.as_ref().and_then(|asked| asked.email(id)) {
+            person["profile"]["email"] = email.into();
+        }
+        person
     }
 
     pub(super) fn slackbot(&mut self, team: &TeamId) -> Value {
@@ -85,11 +92,23 @@ impl ImporterExport {
         self.people.slackbot(team)
     }
 
-    /// Adds the people who wrote in a channel to it: importers drop guests who are in no channel.
-    pub(super) fn end_channel(&mut self, listed: &mut Value) {
+    /// Adds the people who wrote in a channel to it, because importers drop guests who are in no channel, and the
+    /// members that Slack lists. Returns these members.
+    pub(super) async fn end_channel(
+        &mut self,
+        channel: &ExportedChannel<'_>,
+        listed: &mut Value,
+    ) -> Result<BTreeSet<String>, ExportError> {
         self.counts.channels += 1;
         self.roots.clear();
-        listed["members"] = std::mem::take(&mut self.writers).into_iter().collect();
+        let asked = match &self.request.asked {
+            Some(asked) => asked.members(channel.joined.current_location()).await?,
+            None => BTreeSet::new(),
+        };
+        let mut members = std::mem::take(&mut self.writers);
+        members.extend(asked.iter().cloned());
+        listed["members"] = members.into_iter().collect();
+        Ok(asked)
     }
 
     /// Returns a root for a reply whose root the export lacks, once for each thread. A reply without a root would

@@ -2,13 +2,15 @@
 //! such exports.
 //!
 //! * [`objects`] converts rows to Slack's objects; [`zipped`] packs them. [`for_importers`] changes what the importers
-//!   of other chats do not understand, and [`importing`] finds what they need.
+//!   of other chats do not understand, [`importing`] finds what they need, and
+//!   [`asked`] asks Slack for it.
 //!
 //! `channels.json` lists the channels that are public now, `groups.json` the others. Each channel has a
 //! folder with a file per day in UTC. The bytes of files are below `__uploads/`, as in archives of slackdump.
 //! If there are several workspaces, each has its own lists and folders below `teams/`, as in the export of an
 //! organisation.
 
+mod asked;
 mod for_importers;
 #[cfg(test)]
 mod importer_tests;
@@ -27,6 +29,7 @@ use serde::Serialize;
 use serde_json::Value;
 use slack::ids::{FileId, SLACKBOT, TeamId, Ts};
 
+pub(super) use self::asked::AskedLists;
 pub(super) use self::for_importers::Importer;
 use self::importing::ImporterExport;
 pub(super) use self::importing::{ImportCounts, ImportRequest};
@@ -86,7 +89,7 @@ impl SlackExport<'_, '_> {
             }
             self.days(&prefix, channel, &mut authors, progress).await?;
             if let Some(importing) = &mut self.importing {
-                importing.end_channel(&mut listed);
+                authors.extend(importing.end_channel(channel, &mut listed).await?);
             }
             if channel.facts.is_private { &mut private } else { &mut public }.push(listed);
             progress.channel_done();

@@ -26,6 +26,16 @@ pub enum PublicSearch {
     Off,
 }
 
+/// The bytes of files on a public site.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PublicFiles {
+    /// A file is shown as its name
+    #[default]
+    None,
+    /// The files of all messages that are shown, and the pictures of custom emoji
+    All,
+}
+
 /// The settings of a public site that have variables.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PublicSiteArgs {
@@ -44,6 +54,9 @@ pub struct PublicSiteArgs {
     /// The names of people
     #[arg(long, env = "ANNALIST_PUBLISH_NAMES", value_enum, default_value_t)]
     pub names: PublicNaming,
+    /// The bytes of files
+    #[arg(long, env = "ANNALIST_PUBLISH_FILES", value_enum, default_value_t)]
+    pub files: PublicFiles,
     /// The search of the site, which Pagefind makes
     #[arg(long, env = "ANNALIST_PUBLISH_SEARCH", value_enum, default_value_t)]
     pub search: PublicSearch,

@@ -23,7 +23,7 @@ pub const SETTINGS_FILE: &str = "annalist.env";
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-pub(super) const NAMES: [&str; 78] = [
+pub(super) const NAMES: [&str; 79] = [
     "ANNALIST_ACCESS_LOG",
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
@@ -62,6 +62,7 @@ pub(super) const NAMES: [&str; 78] = [
     PROCESSOR_TOKEN.arn,
     "ANNALIST_PROCESSOR_URL",
     "ANNALIST_PUBLISH_CHANNELS_FILE",
+    "ANNALIST_PUBLISH_FILES",
     "ANNALIST_PUBLISH_NAMES",
     "ANNALIST_PUBLISH_OUT",
     "ANNALIST_PUBLISH_SEARCH",

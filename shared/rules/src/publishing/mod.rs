@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::Sha256;
 use slack::ids::{SLACKBOT, Ts};
 
@@ -45,8 +45,12 @@ const PSEUDONYM_LETTERS: usize = 8;
 const IDENTITY: [&str; 9] =
     ["itemId", "timestamp", "type", "team_id", "channel_id", "ts", "thread_ts", "parent", "deleted"];
 
-/// The members of a file that a site has: it has no bytes of files.
+/// The members of a file that a site shows, and those that say how to show its bytes.
 const FILE_NAMES: [&str; 3] = ["id", "title", "name"];
+const FILE_SHAPE: [&str; 4] = ["mimetype", "size", "original_w", "original_h"];
+
+/// The attribute with the keys of a message's stored files.
+const STORED: &str = "files_s3";
 
 /// Why a channel is not published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,6 +130,8 @@ pub struct PublicNames {
     pub channels: BTreeMap<String, String>,
     /// The reaction by which authors hide their own messages.
     pub opt_out_emoji: Option<String>,
+    /// Whether the site has the bytes of files.
+    pub has_files: bool,
 }
 
 impl PublicNames {
@@ -206,13 +212,34 @@ impl PublicNames {
         if object.contains_key("raw_event") {
             object.insert("raw_event".into(), raw.to_string().into());
         }
-        if let Some(files) = object.get_mut("files").and_then(Value::as_array_mut) {
-            files.retain(|file| !file["id"].as_str().is_some_and(|id| removed.contains(id)));
+        self.mask_files(object, &removed);
+        row
+    }
+
+    /// Removes what files must not show: those of removed attachments and of people who opted out, and the bytes of
+    /// those that were deleted in Slack.
+    fn mask_files(&self, row: &mut Map<String, Value>, removed: &HashSet<String>) {
+        let mut with_bytes = HashSet::new();
+        if let Some(files) = row.get_mut("files").and_then(Value::as_array_mut) {
+            files.retain(|file| {
+                let is_removed = file["id"].as_str().is_some_and(|id| removed.contains(id));
+                let owner = file["user"].as_str();
+                !is_removed && owner.is_none_or(|owner| self.hidden.get(owner) != Some(&false))
+            });
             for file in files.iter_mut().filter_map(Value::as_object_mut) {
-                file.retain(|name, _| FILE_NAMES.contains(&name.as_str()));
+                let has_bytes = self.has_files && file.get("deleted") != Some(&Value::Bool(true));
+                file.retain(|name, _| {
+                    FILE_NAMES.contains(&name.as_str()) || (has_bytes && FILE_SHAPE.contains(&name.as_str()))
+                });
+                let id = file.get("id").and_then(Value::as_str).filter(|_| has_bytes);
+                with_bytes.extend(id.map(str::to_owned));
             }
         }
-        row
+        if let Some(keys) = row.get_mut(STORED).and_then(Value::as_array_mut) {
+            // The last part of a key is the file's id, followed by a suffix for another version.
+            let id_of = |key: &Value| key.as_str()?.rsplit('/').next()?.split('.').next().map(str::to_owned);
+            keys.retain(|key| id_of(key).is_some_and(|id| with_bytes.contains(&id)));
+        }
     }
 
     /// Returns the message without anything but its time, its thread and, unless it is deleted, its author.
@@ -382,6 +409,39 @@ mod tests {
         ] {
             assert!(quote(shown.clone()).contains("secret"), "{shown}");
         }
+    }
+
+    #[test]
+    fn only_files_that_may_be_shown_keep_their_keys() {
+        let file = |id: &str, more: Value| {
+            let mut file = json!({ "id": id, "name": "a.png", "mimetype": "image/png", "url_private": "x" });
+            file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            file
+        };
+        let quote = json!([{ "is_share": true, "channel_id": "C2", "files": [{ "id": "F4" }] }]);
+        let raw = json!({ "user": "U1", "text": "look", "attachments": quote });
+        let files = [
+            file("F1", json!({ "user": "U1" })),
+            file("F2", json!({ "user": "U9" })),
+            file("F3", json!({ "deleted": true })),
+            file("F4", json!({})),
+            file("F5", json!({ "user": "U8" })),
+        ];
+        let keys = ["F1.v2", "F2", "F3", "F4", "F5"].map(|name| format!("slack/T1/C1/1.000000/{name}"));
+        let shown = |has_files: bool| {
+            let more = json!({ "files": files, "files_s3": keys });
+            PublicNames { has_files, ..names() }.shown(row(&raw, &more))
+        };
+        let with = shown(true);
+        assert_eq!(with.stored_files().collect::<Vec<_>>(), [&keys[0], &keys[4]]);
+        let named = |id: &str| json!({ "id": id, "name": "a.png" });
+        let whole = |id: &str| json!({ "id": id, "name": "a.png", "mimetype": "image/png" });
+        assert_eq!(with.files(), [whole("F1"), named("F3"), whole("F5")]);
+        let without = shown(false);
+        assert_eq!(
+            (without.files(), without.stored_files().count()),
+            (&["F1", "F3", "F5"].map(named)[..], 0)
+        );
     }
 
     #[test]
