@@ -80,7 +80,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         work.check_existence()?;
         let connections = args.socket.socket_connections;
         let web = Some(Arc::clone(&work.web));
-        let socket = socket.map(|api| SocketMode { api, web, connections });
+        let socket = socket.map(|api| SocketMode { api: Arc::new(api), web, connections });
         serve(args, (secrets, socket), work, endpoint, out).await
     })
 }
