@@ -231,7 +231,8 @@ pub(super) async fn serve(
                 }
             }
             message = connection.socket.receive(), if has_room => {
-                if message.is_ok() {
+                // A close frame does not show how long the connection was alive.
+                if message.is_ok() && message != Ok(SocketMessage::Closed) {
                     silent_since = Instant::now();
                     shared.presence().note_frame(connection.id);
                 }

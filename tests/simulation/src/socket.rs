@@ -1,9 +1,9 @@
 //! Socket Mode without sockets: a connection is a channel of frames, which the code of ingest reads and acks.
 //!
 //! Slack sends an event over any connection that it takes for open. Connections are refreshed, break, or die without
-//! a trace. Two conditions hold for the runs of the accepted events: no run has events from both sides of a time
-//! without a connection, since that time would be no gap; and refreshes alone begin no run, since that would be a gap
-//! in which nothing is missing.
+//! a trace, with every frame that was not read by then. Two conditions hold for the runs of the accepted events: no
+//! run has events from both sides of a time without a connection, since that time would be no gap; and refreshes
+//! alone begin no run, since that would be a gap in which nothing is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -358,6 +358,11 @@ impl SimulatedConnection {
         lock(&self.host.state).ends.get(&self.id).is_some_and(|end| !end.is_alive)
     }
 
+    /// Whether Slack has ended the connection. A frame that was not read by then is lost.
+    fn has_ended(&self) -> bool {
+        self.id > 0 && !lock(&self.host.state).ends.contains_key(&self.id)
+    }
+
     /// What a process with a planted bug does with a frame.
     fn mutate(&self, frame: Frame) -> Frame {
         let Ok(SocketMessage::Text(text)) = &frame else { return frame };
@@ -377,11 +382,16 @@ impl SimulatedConnection {
 impl SocketStream for SimulatedConnection {
     async fn receive(&mut self) -> Frame {
         self.life.pend_if_dead().await;
-        let frame = self.frames.recv().await;
-        if self.is_dead() {
-            pending::<()>().await;
+        loop {
+            let frame = self.frames.recv().await.unwrap_or(Ok(SocketMessage::Closed));
+            if self.is_dead() {
+                pending::<()>().await;
+            }
+            let is_last = !matches!(&frame, Ok(SocketMessage::Text(_) | SocketMessage::Heartbeat));
+            if is_last || !self.has_ended() {
+                return self.mutate(frame);
+            }
         }
-        self.mutate(frame.unwrap_or(Ok(SocketMessage::Closed)))
     }
 
     async fn send(&mut self, text: String) -> Result<(), SocketError> {
