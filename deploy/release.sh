@@ -39,7 +39,7 @@ list=annalist-$version.cdx
     --override-filename "$list"
 mv "cli/$list.json" dist/
 # It writes one for every member of the workspace.
-git clean -fdxq -- "*/$list.json"
+find . \( -path ./dist -o -path ./target \) -prune -o -name "$list.json" -exec rm {} +
 
 # No checkout is at hand where it runs: the image is pulled.
 sed -e "s|\${ANNALIST_IMAGE:-annalist}|\${ANNALIST_IMAGE:-$image}|" -e '/^    build:$/,/^      dockerfile:/d' \

@@ -38,6 +38,7 @@ pub(crate) enum Command {
     /// Receive events from Slack and keep them
     #[command(after_help = "Secrets come from the environment or the file that `annalist setup` writes:\n  \
         SLACK_APP_TOKEN=… SLACK_BOT_TOKEN=… annalist up --data /var/lib/annalist")]
+    #[command(mut_args(up::in_short_help))]
     Up(Box<up::UpArgs>),
     /// Write the settings with which `annalist up` starts
     #[command(
@@ -49,7 +50,8 @@ pub(crate) enum Command {
     Demo(demo::DemoArgs),
     /// Show a channel's messages
     #[command(after_help = "Examples: annalist messages '#general' --limit 20\n  \
-        annalist messages '#general' --since 2026-11-01 --until 2026-11-08")]
+        annalist messages '#general' --since 2026-11-01 --until 2026-11-08\n  \
+        annalist messages '#general' | less")]
     Messages(MessagesArgs),
     /// Show a thread: its root, then the replies
     #[command(

@@ -9,6 +9,7 @@ use slack_api::ApiError;
 
 use crate::operate::sync::NO_TOKEN;
 use crate::plain;
+use crate::publish::PublishError;
 use crate::read::ReadError;
 
 /// What to do about a token that Slack rejects.
@@ -41,7 +42,11 @@ pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe {
         return ExitCode::SUCCESS;
     }
-    let is_usage = error.downcast_ref().is_some_and(ReadError::is_wrong_argument)
+    let of_site = match error.downcast_ref() {
+        Some(PublishError::Read(error)) => Some(error),
+        Some(_) | None => None,
+    };
+    let is_usage = error.downcast_ref().or(of_site).is_some_and(ReadError::is_wrong_argument)
         || error.is::<UsageError>()
         || failure::is_config_error(error.as_ref());
     let mut line = line(error);

@@ -50,6 +50,27 @@ pub(crate) struct UpArgs {
     work: WorkArgs,
 }
 
+/// The options that `annalist up -h` shows: those that most people set, on one screen. `--help` shows all.
+const SHORT_HELP: [&str; 11] = [
+    "data",
+    "settings",
+    "listen",
+    "viewer_listen",
+    "viewer_password_file",
+    "tz",
+    "copy_to",
+    "no_join",
+    "backfill",
+    "nightly_at",
+    "responder",
+];
+
+/// Leaves an option out of the short help, unless most people need it.
+pub(crate) fn in_short_help(arg: clap::Arg) -> clap::Arg {
+    let is_shown = SHORT_HELP.contains(&arg.get_id().as_str());
+    arg.hide_short_help(!is_shown)
+}
+
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let data = args.backend.folder();
@@ -80,7 +101,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         work.check_existence()?;
         let connections = args.socket.socket_connections;
         let web = Some(Arc::clone(&work.web));
-        let socket = socket.map(|api| SocketMode { api, web, connections });
+        let socket = socket.map(|api| SocketMode { api: Arc::new(api), web, connections });
         serve(args, (secrets, socket), work, endpoint, out).await
     })
 }
@@ -210,4 +231,34 @@ fn banner(
          In another terminal: `annalist status {typed}`. Ctrl-C stops it after it has finished current work.\n"
     )?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_short_help_of_up_fits_on_a_screen_and_its_long_help_has_every_option() {
+        let mut command = crate::Cli::command();
+        let up = command.find_subcommand_mut("up").unwrap();
+        let (short, long) = (up.render_help().to_string(), up.render_long_help().to_string());
+        // A terminal of 100 columns breaks the longer lines.
+        let rows: usize = short.lines().map(|line| line.chars().count().div_ceil(100).max(1)).sum();
+        assert!(rows <= 48, "{rows} rows:\n{short}");
+        let flags: Vec<_> =
+            up.get_arguments().filter_map(|arg| Some((arg.get_id(), arg.get_long()?))).collect();
+        let has = |help: &str, flag: &str| {
+            let flag = format!("--{flag}");
+            help.lines().any(|line| line.split_whitespace().any(|word| word == flag))
+        };
+        for (id, flag) in flags.iter().filter(|(_, flag)| *flag != "help") {
+            assert!(has(&long, flag), "{flag}");
+            let is_listed = |line: &str| line.split_whitespace().next() == Some(&format!("--{flag}"));
+            assert_eq!(short.lines().any(is_listed), SHORT_HELP.contains(&id.as_str()), "{flag}");
+        }
+        let shown = flags.iter().filter(|(id, _)| SHORT_HELP.contains(&id.as_str()));
+        assert_eq!(shown.count(), SHORT_HELP.len());
+    }
 }

@@ -90,13 +90,10 @@ pub async fn serve_with_socket(
         serve_events(listener, ingest, shutdown).await;
         return Ok(());
     };
-    let presence = Arc::new(Mutex::new(socket::Presence::new()));
-    let mut endpoint = events::Endpoint::new(ingest);
-    endpoint.presence = Some(Arc::clone(&presence));
-    let endpoint = Arc::new(endpoint);
     let (stop, mut ending) = watch::channel(false);
+    let (endpoint, connections) = connect(ingest, mode, stop.subscribe());
     let connecting = async {
-        let ended = socket::run(Arc::clone(&endpoint), mode, presence, stop.subscribe()).await;
+        let ended = connections.await;
         stop.send_replace(true);
         ended
     };
@@ -112,6 +109,30 @@ pub async fn serve_with_socket(
     let (ended, (), ()) = tokio::join!(connecting, serving, stopping);
     endpoint.refused_times.drain().await;
     ended
+}
+
+/// [`router`] and, as a second way in, connections of Socket Mode, which the future keeps open until `stop` is true. Its error
+/// is that of [`serve_with_socket`].
+pub fn router_with_socket(
+    ingest: Ingest,
+    mode: SocketMode,
+    stop: watch::Receiver<bool>,
+) -> (Router, impl Future<Output = Result<(), AppTokenRefused>> + Send) {
+    let (endpoint, connections) = connect(ingest, mode, stop);
+    (router_of(endpoint), connections)
+}
+
+fn connect(
+    ingest: Ingest,
+    mode: SocketMode,
+    stop: watch::Receiver<bool>,
+) -> (Arc<events::Endpoint>, impl Future<Output = Result<(), AppTokenRefused>> + Send) {
+    let presence = Arc::new(Mutex::new(socket::Presence::new()));
+    let mut endpoint = events::Endpoint::new(ingest);
+    endpoint.presence = Some(Arc::clone(&presence));
+    let endpoint = Arc::new(endpoint);
+    let connections = socket::run(Arc::clone(&endpoint), mode, presence, stop);
+    (endpoint, connections)
 }
 
 fn router_of(endpoint: Arc<events::Endpoint>) -> Router {

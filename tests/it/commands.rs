@@ -54,7 +54,7 @@ fn path(data: &Path) -> &str {
 }
 
 #[tokio::test]
-async fn a_missing_entity_is_one_line_and_exit_1() {
+async fn a_missing_entity_is_one_line_and_exit_2() {
     let data = archive().await;
     let long_name = "x".repeat(10_000);
     for (args, expected) in [
@@ -92,6 +92,23 @@ async fn a_missing_entity_is_one_line_and_exit_1() {
             let args = [args, json, &["--data", path(data.path())]].concat();
             annalist(&args).await.assert_refused(2, expected);
         }
+    }
+    let target = tempfile::tempdir().unwrap();
+    let (folder, site) = (target.path().join("out"), ["--url", "https://example.org/", "--search", "off"]);
+    let (export, publish) = (["export", "--format", "jsonl"], [&["publish"][..], &site].concat());
+    for (command, arguments, expected) in [
+        (&export[..], &["--channel", "#unknown"][..], "no channel #unknown"),
+        (&export, &["--team", "T0UNKNOWN"], "T0UNKNOWN"),
+        (&export, &["--user", "@nobody"], "no person is called @nobody"),
+        (&publish, &["--channel", "#unknown"], "no channel #unknown"),
+        (&publish, &["--all-public", "--team", "T0UNKNOWN"], "T0UNKNOWN"),
+    ] {
+        let args = [command, arguments, &["--out", path(&folder), "--data", path(data.path())]].concat();
+        annalist(&args).await.assert_refused(2, expected);
+    }
+    for unknown in [["--channel", "#unknown"], ["--user", "@nobody"]] {
+        let args = [&["erase"][..], &unknown, &["--data", path(data.path())]].concat();
+        annalist(&args).await.assert_refused(2, unknown[1]);
     }
     let empty = ["report", "--from", "2026-11-20", "--to", "2026-11-20", "--data", path(data.path())];
     annalist(&empty).await.assert_refused(2, "--to is exclusive");

@@ -1,7 +1,9 @@
 //! Compares the files in `deploy/` with the programs.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -24,7 +26,7 @@ fn root() -> PathBuf {
 }
 
 fn text(file: &str) -> String {
-    std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
 /// Each `Name=value` setting of the unit.
@@ -100,7 +102,7 @@ fn systemd_accepts_the_unit_and_finds_little_exposed() {
     let unit = folder.path().join("annalist.service");
     let here = text("deploy/annalist.service")
         .replace("/usr/local/bin/annalist", binaries().annalist.to_str().unwrap());
-    std::fs::write(&unit, here).unwrap();
+    fs::write(&unit, here).unwrap();
     let analyze = |args: &[&str]| {
         let output = Command::new("systemd-analyze").args(args).arg(&unit).output().unwrap();
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -336,6 +338,60 @@ fn the_release_scripts_are_valid_and_pack_existing_files() {
     for file in ["deploy/annalist.service", "deploy/annalist.env.example", "LICENSE-MIT", "LICENSE-APACHE"] {
         assert!(text("deploy/dist.sh").contains(file) && root().join(file).is_file(), "{file}");
     }
+}
+
+/// Writes a script that may be executed.
+fn script(path: &Path, body: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("#!/usr/bin/env bash\nset -euo pipefail\n{body}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A checkout in which the two steps that compile are played.
+#[test]
+fn a_release_has_the_archives_the_list_of_contents_and_the_compose_file_with_the_sum_of_each() {
+    let checkout = tempfile::tempdir().unwrap();
+    let at = |name: &str| checkout.path().join(name);
+    script(&at("deploy/dist.sh"), "mkdir -p dist && echo \"$1\" >\"dist/annalist-1.2.3-$1.tar.gz\"");
+    for name in ["deploy/release.sh", "deploy/compose.yaml", "deploy/annalist.env.example"] {
+        fs::copy(root().join(name), at(name)).unwrap();
+    }
+    fs::write(at("Cargo.toml"), "[workspace.package]\nversion = \"1.2.3\"\n").unwrap();
+    let release = text("deploy/release.sh");
+    let tool = release.lines().find_map(|line| line.strip_prefix("cyclonedx=")).unwrap();
+    // As the real one, it writes a list for each member of the workspace.
+    let members =
+        "for member in cli shared/rules; do mkdir -p $member; echo {} >$member/annalist-1.2.3.cdx.json; done";
+    script(&at(&format!("target/cargo-cyclonedx-{tool}/bin/cargo-cyclonedx")), members);
+    let image = "registry.example/annalist@sha256:0123";
+    let args = ["--targets", "one two", "--image", image];
+    let outcome = Command::new(at("deploy/release.sh")).args(args).output().unwrap();
+    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
+    let mut names: Vec<String> = fs::read_dir(at("dist"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    let expected = [
+        "SHA256SUMS",
+        "annalist-1.2.3-one.tar.gz",
+        "annalist-1.2.3-two.tar.gz",
+        "annalist-1.2.3.cdx.json",
+        "annalist.env.example",
+        "compose.yaml",
+    ];
+    assert_eq!(names, expected);
+    let sums =
+        Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(at("dist")).status();
+    assert!(sums.unwrap().success());
+    assert_eq!(fs::read_to_string(at("dist/SHA256SUMS")).unwrap().lines().count(), expected.len() - 1);
+    let compose = fs::read_to_string(at("dist/compose.yaml")).unwrap();
+    assert!(
+        compose.contains(&format!("image: ${{ANNALIST_IMAGE:-{image}}}\n    environment:\n")),
+        "{compose}"
+    );
+    assert!(!compose.contains("build:") && !compose.contains("deploy/"), "{compose}");
+    assert!(!at("shared/rules/annalist-1.2.3.cdx.json").exists(), "it is left in the checkout");
 }
 
 #[test]

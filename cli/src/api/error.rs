@@ -36,6 +36,7 @@ impl From<ReadError> for ApiError {
     fn from(error: ReadError) -> Self {
         let (status, line) = match error {
             ReadError::Channel(_)
+            | ReadError::Person(_)
             | ReadError::UnknownTeam(_)
             | ReadError::UnknownUser { .. }
             | ReadError::UnknownMessage { .. } => (StatusCode::NOT_FOUND, error.to_string()),

@@ -32,9 +32,11 @@ pub(super) async fn count(
         tally.files_stored += usize::from(is_whole(files, team, &row).await?);
     }
     for (channel, _) in directory::read(archive, team).await?.iter() {
-        tally.channels += 1;
         let newest = Query { descending: true, limit: 1, ..Query::partition(key::channels(team, &channel)) };
-        if let Some(state) = archive.query(&newest).await?.items.iter().find_map(project::channel) {
+        let state = archive.query(&newest).await?.items.iter().find_map(project::channel);
+        // A channel that continues under another id is one channel.
+        tally.channels += usize::from(state.as_ref().and_then(ChannelView::next_id).is_none());
+        if let Some(state) = state {
             tally.add_channel(&state);
         }
         let mut threads = HashSet::new();

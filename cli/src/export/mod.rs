@@ -179,7 +179,7 @@ pub(crate) async fn run(
     }
     let (archive, files) = (backend.archive(), backend.files());
     let files: Option<&dyn Files> = (!args.no_files).then_some(&*files);
-    let source = ExportSource::find(&*archive, files, args, range).await.map_err(ExportError::from)?;
+    let source = ExportSource::find(&*archive, files, args, range).await?;
     if request.is_some() && source.teams.len() > 1 {
         let several = "an importer reads one workspace: choose one with --team";
         return Err(UsageError::new(several).into());
@@ -204,8 +204,8 @@ pub(crate) async fn run(
             let person = match &args.user {
                 Some(user) => {
                     let teams = find::requested_teams(&*archive, args.team.as_ref()).await;
-                    let teams = teams.map_err(ReadError::from).map_err(ExportError::from)?;
-                    Some(find::find_person(&*archive, user, &teams).await?)
+                    let teams = teams.map_err(ReadError::from)?;
+                    Some(find::find_person(&*archive, user, &teams).await.map_err(ReadError::from)?)
                 }
                 None => None,
             };

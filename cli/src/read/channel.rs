@@ -1,6 +1,6 @@
-//! Errors about a channel that is not found.
+//! Errors about a channel or a person that is not found.
 
-use reader::find::FindError;
+use reader::find::{FindError, FindPersonError};
 use reader::joined::ChannelOfTeam;
 use slack::ids::ChannelId;
 
@@ -12,6 +12,17 @@ const SHOWN: usize = 80;
 
 /// Maximum number of candidates in an error.
 const CANDIDATES: usize = 5;
+
+impl From<FindPersonError> for ReadError {
+    fn from(error: FindPersonError) -> Self {
+        match error {
+            FindPersonError::Archive(error) => Self::Archive(error),
+            FindPersonError::Unknown { .. } | FindPersonError::Several { .. } => {
+                Self::Person(error.to_string())
+            }
+        }
+    }
+}
 
 impl From<FindError> for ReadError {
     fn from(error: FindError) -> Self {

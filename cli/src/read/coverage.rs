@@ -1,5 +1,6 @@
 //! `annalist coverage`: prints the stored spans of each channel, their source, and the holes.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 
@@ -42,6 +43,8 @@ struct CoveredChannel<'a> {
     team: &'a TeamId,
     channel: &'a ChannelId,
     name: Option<&'a str>,
+    /// Whether its name is listed for another id too, such as an earlier id of the same channel.
+    is_ambiguous: bool,
     coverage: ChannelCoverage,
 }
 
@@ -80,6 +83,9 @@ pub(crate) async fn coverage(
     for team in &teams {
         let known = TeamCoverage::read(archive, team).await?;
         let names = directory::read(archive, team).await?;
+        let mut seen = HashSet::new();
+        let ambiguous: HashSet<&str> =
+            names.iter().filter_map(|(_, name)| (!seen.insert(name)).then_some(name)).collect();
         for channel in channels(&known, requested.as_deref()) {
             if printer.printed == limit {
                 break;
@@ -89,7 +95,8 @@ pub(crate) async fn coverage(
             let listed = names.name(channel);
             let is_deleted = is_deleted(archive, &location, listed).await?;
             let name = listed.map(|name| bare_name(name, is_deleted));
-            printer.print(&CoveredChannel { team, channel, name, coverage }, out)?;
+            let is_ambiguous = listed.is_some_and(|name| ambiguous.contains(name));
+            printer.print(&CoveredChannel { team, channel, name, is_ambiguous, coverage }, out)?;
         }
     }
     Ok(printer.finish(out)?)
@@ -153,7 +160,10 @@ impl CoveragePrinter {
 
     /// Returns `#general`, or `C0123ABCD` if the name is unknown.
     fn channel_label(&self, channel: &CoveredChannel<'_>) -> String {
-        let label = plain::channel_label(channel.name, channel.channel, NAME);
+        let mut label = plain::channel_label(channel.name, channel.channel, NAME);
+        if channel.is_ambiguous && !self.is_detailed {
+            label.push_str(&format!(" ({})", channel.channel));
+        }
         if self.with_team { format!("{} {label}", channel.team) } else { label }
     }
 
@@ -266,7 +276,7 @@ fn how(held_by: CoverageSource) -> &'static str {
 }
 
 fn as_json(channel: &CoveredChannel<'_>) -> serde_json::Value {
-    let CoveredChannel { team, channel, name, coverage } = channel;
+    let CoveredChannel { team, channel, name, coverage, .. } = channel;
     let span =
         |span: &CoveredSpan| json!({ "from": span.from, "to": span.to, "source": span.source.as_str() });
     let hole = |hole: &Hole| json!({ "from": hole.from, "to": hole.to, "reason": hole.reason.as_str(), "state": hole.state.as_str() });
@@ -311,6 +321,16 @@ mod tests {
         fixture.post("T1", "C1", "1700000125.000100", "back again").await;
         fixture.post("T1", "C1", "1700000126.000100", "later").await;
         fixture
+    }
+
+    #[tokio::test]
+    async fn a_name_of_two_ids_is_listed_with_each_id() {
+        let fixture = archive_with_gap().await;
+        assert!(printed(&fixture, None, false).await.contains("\n#general   "));
+        fixture.channel_id_changed("T1", "C1", "C2", "1700000200.000000").await;
+        fixture.post("T1", "C2", "1700000201.000100", "under the new id").await;
+        let text = printed(&fixture, None, false).await;
+        assert!(text.contains("\n#general (C1) ") && text.contains("\n#general (C2) "), "{text}");
     }
 
     #[tokio::test]

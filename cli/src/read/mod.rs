@@ -184,6 +184,9 @@ pub(crate) enum ReadError {
     /// The archive has no channel with this id or name, or several.
     #[error("{0}")]
     Channel(String),
+    /// The archive has no person with this id or name, or several.
+    #[error("{0}")]
+    Person(String),
     /// The archive has no rows of this workspace.
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),
@@ -224,6 +227,7 @@ impl ReadError {
     pub(crate) fn is_wrong_argument(&self) -> bool {
         match self {
             Self::Channel(_)
+            | Self::Person(_)
             | Self::UnknownTeam(_)
             | Self::UnknownUser { .. }
             | Self::UnknownMessage { .. }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use slack::envelope::text_or_none;
 use slack::signature::SigningSecrets;
 use slack_api::check::CheckedToken;
-use slack_api::socket::{AppToken, SocketApi};
+use slack_api::socket::{AppToken, SocketApi, SocketSource};
 use slack_api::{ApiError, ApiUrl, BotToken, Method, TokenKind, Tokens, WebApi};
 
 use crate::manifest::{BOT_SCOPES, RESPONDER_SCOPE};

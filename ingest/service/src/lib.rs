@@ -66,7 +66,7 @@ async fn serve(command: IngestCommand) -> anyhow::Result<()> {
     }
     #[cfg(feature = "socket")]
     let socket = socket_api(&command.slack)?.map(|api| SocketMode {
-        api,
+        api: Arc::new(api),
         web: None,
         connections: command.socket.socket_connections,
     });

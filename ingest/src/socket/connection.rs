@@ -10,8 +10,8 @@ use ports::queue::job::MAX_EVENT_BYTES;
 use ports::queue::run::RunId;
 use slack::ids::Ts;
 use slack_api::ApiError;
-use slack_api::socket::{SocketApi, SocketConnection, SocketMessage};
-use tokio::sync::{oneshot, watch};
+use slack_api::socket::{SocketMessage, SocketSource, SocketStream};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 
@@ -130,13 +130,13 @@ pub(super) enum Leaving {
 #[derive(Debug)]
 pub(super) struct ReadyConnection {
     id: u64,
-    socket: SocketConnection,
+    socket: Box<dyn SocketStream>,
     clock: Option<SlackClock>,
 }
 
 /// Opens a connection and waits for its hello.
 pub(super) async fn open(shared: &SocketShared) -> Result<ReadyConnection, ConnectionFailure> {
-    let (socket, clock, hello) = connect(&shared.mode.api).await?;
+    let (socket, clock, hello) = connect(&*shared.mode.api).await?;
     let id = shared.next_id();
     let num_connections = hello.num_connections;
     tracing::info!(connection = id, num_connections, "a connection to Slack is ready");
@@ -149,27 +149,27 @@ pub(super) async fn open(shared: &SocketShared) -> Result<ReadyConnection, Conne
 ///
 /// # Errors
 /// [`ConnectionFailure`] if it does not become ready.
-pub async fn check_socket(api: &SocketApi) -> Result<SocketHello, ConnectionFailure> {
+pub async fn check_socket(api: &dyn SocketSource) -> Result<SocketHello, ConnectionFailure> {
     let (socket, _, hello) = connect(api).await?;
     socket.close().await;
     Ok(hello)
 }
 
 async fn connect(
-    api: &SocketApi,
-) -> Result<(SocketConnection, Option<SlackClock>, SocketHello), ConnectionFailure> {
+    api: &dyn SocketSource,
+) -> Result<(Box<dyn SocketStream>, Option<SlackClock>, SocketHello), ConnectionFailure> {
     let ticket = api.open().await.map_err(|error| ConnectionFailure::of_open(&error))?;
     let answered = Instant::now();
     let clock = ticket.given_at.clone().map(|given_at| SlackClock { given_at, answered });
     let connected = api.connect(ticket, MAX_SOCKET_MESSAGE_BYTES).await;
     let mut socket = connected.map_err(|error| ConnectionFailure::new("not_opened", error.to_string()))?;
-    let hello = timeout(HELLO_TIMEOUT, hello(&mut socket)).await;
+    let hello = timeout(HELLO_TIMEOUT, hello(&mut *socket)).await;
     let hello =
         hello.map_err(|_| ConnectionFailure::new("not_opened", "Slack did not say hello in time"))??;
     Ok((socket, clock, hello))
 }
 
-async fn hello(socket: &mut SocketConnection) -> Result<SocketHello, ConnectionFailure> {
+async fn hello(socket: &mut dyn SocketStream) -> Result<SocketHello, ConnectionFailure> {
     loop {
         match socket.receive().await {
             Ok(SocketMessage::Text(text)) => match frame::read(&text) {
@@ -192,7 +192,6 @@ pub(super) async fn serve(
     shared: Arc<SocketShared>,
     mut connection: ReadyConnection,
     mut close: oneshot::Receiver<()>,
-    mut stop: watch::Receiver<bool>,
     leave: oneshot::Sender<Leaving>,
 ) {
     let mut leave = Some(leave);
@@ -205,6 +204,7 @@ pub(super) async fn serve(
     let failure = loop {
         let has_room = in_flight.len() < MAX_IN_FLIGHT;
         tokio::select! {
+            biased;
             // Also if its sender is dropped: then the slot has ended. Only a frame that comes after the replacement
             // is ready shows that no time without a connection lies between the two.
             _ = &mut close, if !is_replaced => {
@@ -213,7 +213,7 @@ pub(super) async fn serve(
                     break Some(ConnectionFailure::new("broken", error.to_string()));
                 }
             }
-            () = super::stopped(&mut stop) => break None,
+            () = shared.stopped() => break None,
             Some(stored) = in_flight.join_next(), if !in_flight.is_empty() => {
                 if !has_room {
                     // Nothing was read meanwhile, which is not silence.
@@ -225,8 +225,14 @@ pub(super) async fn serve(
                     break Some(ConnectionFailure::new("broken", error.to_string()));
                 }
             }
+            _ = pings.tick() => {
+                if let Err(error) = connection.socket.ping().await {
+                    break Some(ConnectionFailure::new("broken", error.to_string()));
+                }
+            }
             message = connection.socket.receive(), if has_room => {
-                if message.is_ok() {
+                // A close frame does not show how long the connection was alive.
+                if message.is_ok() && message != Ok(SocketMessage::Closed) {
                     silent_since = Instant::now();
                     shared.presence().note_frame(connection.id);
                 }
@@ -256,11 +262,6 @@ pub(super) async fn serve(
                     break None;
                 }
             }
-            _ = pings.tick() => {
-                if let Err(error) = connection.socket.ping().await {
-                    break Some(ConnectionFailure::new("broken", error.to_string()));
-                }
-            }
             () = sleep_until(silent_since + SILENCE), if has_room => {
                 break Some(ConnectionFailure::new("silent", "the connection to Slack was silent for 30 s"));
             }
@@ -286,7 +287,7 @@ pub(super) async fn serve(
 }
 
 /// Acks what is in flight, and closes the connection.
-async fn finish(mut socket: SocketConnection, mut in_flight: JoinSet<Option<String>>) {
+async fn finish(mut socket: Box<dyn SocketStream>, mut in_flight: JoinSet<Option<String>>) {
     let acking = async {
         while let Some(stored) = in_flight.join_next().await {
             if let Ok(Some(ack)) = stored

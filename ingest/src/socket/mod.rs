@@ -23,8 +23,8 @@ use ports::queue::route::run_message;
 use ports::queue::run::RunId;
 use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
-use slack_api::socket::SocketApi;
-use tokio::sync::{oneshot, watch};
+use slack_api::socket::SocketSource;
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -59,7 +59,7 @@ const TEAMS_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct SocketMode {
     /// Opens connections with the app-level token.
-    pub api: SocketApi,
+    pub api: Arc<dyn SocketSource>,
     /// The workspaces with a token: each learns when this process begins to receive events.
     pub web: Option<Arc<WebApi>>,
     pub connections: NonZeroU8,
@@ -72,9 +72,17 @@ pub(crate) struct SocketShared {
     presence: Arc<Mutex<Presence>>,
     last_id: AtomicU64,
     unreadable: LogThrottle,
+    /// Has no permits and is closed when the process stops. It wakes its waiters in order; a `watch` would wake them
+    /// at random.
+    stopping: Semaphore,
 }
 
 impl SocketShared {
+    /// Resolves when the process stops.
+    async fn stopped(&self) {
+        drop(self.stopping.acquire().await);
+    }
+
     pub(crate) fn presence(&self) -> MutexGuard<'_, Presence> {
         self.presence.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,7 +192,7 @@ pub(crate) async fn run(
     endpoint: Arc<Endpoint>,
     mode: SocketMode,
     presence: Arc<Mutex<Presence>>,
-    stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
 ) -> Result<(), AppTokenRefused> {
     let connections = mode.connections.get();
     let shared = Arc::new(SocketShared {
@@ -193,40 +201,47 @@ pub(crate) async fn run(
         presence,
         last_id: AtomicU64::new(1),
         unreadable: LogThrottle::once_a_minute(),
+        stopping: Semaphore::new(0),
     });
     let mut slots = JoinSet::new();
     for _ in 0..connections {
-        slots.spawn(keep_connected(Arc::clone(&shared), stop.clone()));
+        slots.spawn(keep_connected(Arc::clone(&shared)));
     }
-    while let Some(ended) = slots.join_next().await {
+    loop {
+        let ended = tokio::select! {
+            biased;
+            () = stopped(&mut stop), if !shared.stopping.is_closed() => {
+                shared.stopping.close();
+                continue;
+            }
+            ended = slots.join_next() => ended,
+        };
         match ended {
-            Ok(ended) => ended?,
-            Err(crashed) if crashed.is_panic() => std::panic::resume_unwind(crashed.into_panic()),
-            Err(_) => {}
+            None => return Ok(()),
+            Some(Ok(ended)) => ended?,
+            Some(Err(crashed)) if crashed.is_panic() => std::panic::resume_unwind(crashed.into_panic()),
+            Some(Err(_)) => {}
         }
     }
-    Ok(())
 }
 
 /// Keeps one connection open.
-async fn keep_connected(
-    shared: Arc<SocketShared>,
-    mut stop: watch::Receiver<bool>,
-) -> Result<(), AppTokenRefused> {
+async fn keep_connected(shared: Arc<SocketShared>) -> Result<(), AppTokenRefused> {
     let mut backoff = ConnectBackoff::default();
     let mut serving = JoinSet::new();
     // Dropping it closes the connection.
     let mut previous: Option<oneshot::Sender<()>> = None;
     loop {
         let opened = tokio::select! {
-            () = stopped(&mut stop) => break,
+            biased;
+            () = shared.stopped() => break,
             opened = connection::open(&shared) => opened,
         };
         let wait = match opened {
             Ok(connection) => {
                 drop(previous.take());
                 let ready_at = Instant::now();
-                let (close, leaving) = start(&shared, connection, &stop, &mut serving);
+                let (close, leaving) = start(&shared, connection, &mut serving);
                 let left = leaving.await;
                 if ready_at.elapsed() >= SUCCESS {
                     backoff.reset();
@@ -254,7 +269,8 @@ async fn keep_connected(
             }
         };
         tokio::select! {
-            () = stopped(&mut stop) => break,
+            biased;
+            () = shared.stopped() => break,
             () = sleep(wait) => {}
         }
     }
@@ -266,13 +282,12 @@ async fn keep_connected(
 fn start(
     shared: &Arc<SocketShared>,
     connection: ReadyConnection,
-    stop: &watch::Receiver<bool>,
     serving: &mut JoinSet<()>,
 ) -> (oneshot::Sender<()>, oneshot::Receiver<Leaving>) {
     while serving.try_join_next().is_some() {}
     let (close, closing) = oneshot::channel();
     let (leave, leaving) = oneshot::channel();
-    serving.spawn(connection::serve(Arc::clone(shared), connection, closing, stop.clone(), leave));
+    serving.spawn(connection::serve(Arc::clone(shared), connection, closing, leave));
     (close, leaving)
 }
 

@@ -44,7 +44,8 @@ impl SocketFixture {
         slack.set_clock(NOW_S);
         let socket = FakeSocket::start(&slack, tickets).await;
         let api = SocketApi::new(slack.url().parse().unwrap(), AppToken::parse(APP_TOKEN).unwrap());
-        let mode = SocketMode { api, web: None, connections: NonZeroU8::new(connections).unwrap() };
+        let connections = NonZeroU8::new(connections).unwrap();
+        let mode = SocketMode { api: Arc::new(api), web: None, connections };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -241,7 +242,7 @@ async fn a_token_that_slack_refuses_at_the_start_ends_ingest_with_one_line() {
         let fixture = IngestFixture::new(Behaviour::Keep);
         let ingest = Ingest { secrets: None, ..fixture.ingest };
         let api = SocketApi::new(slack.url().parse().unwrap(), AppToken::parse(APP_TOKEN).unwrap());
-        let mode = SocketMode { api, web: None, connections: NonZeroU8::MIN };
+        let mode = SocketMode { api: Arc::new(api), web: None, connections: NonZeroU8::MIN };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let ended = serve_with_socket(listener, ingest, Some(mode), std::future::pending());
         let error = timeout(DEADLINE, ended).await.unwrap().unwrap_err().to_string();

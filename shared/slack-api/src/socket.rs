@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::{SinkExt, StreamExt};
 use reqwest::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use reqwest::{StatusCode, Upgraded, Url};
@@ -59,7 +60,53 @@ impl AppToken {
     }
 }
 
-/// Opens connections with one token.
+/// Opens connections. A test on virtual time replaces it with a simulated Slack, as it does the transport.
+#[async_trait]
+pub trait SocketSource: fmt::Debug + Send + Sync {
+    /// Asks Slack for the address of a connection.
+    ///
+    /// # Errors
+    /// [`ApiError`], once, without waiting for a pause that Slack requests.
+    async fn open(&self) -> Result<SocketTicket, ApiError>;
+
+    /// Opens the connection. It is ready when Slack says hello.
+    ///
+    /// # Errors
+    /// [`SocketError`] if the host does not answer as a socket of Slack.
+    async fn connect(
+        &self,
+        ticket: SocketTicket,
+        max_message_bytes: usize,
+    ) -> Result<Box<dyn SocketStream>, SocketError>;
+}
+
+/// An open connection.
+#[async_trait]
+pub trait SocketStream: fmt::Debug + Send {
+    /// The next message. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`SocketError`] if the connection broke, or a frame is malformed or too large.
+    async fn receive(&mut self) -> Result<SocketMessage, SocketError>;
+
+    /// Sends a text frame.
+    ///
+    /// # Errors
+    /// [`SocketError`] if the connection broke or takes no data.
+    async fn send(&mut self, text: String) -> Result<(), SocketError>;
+
+    /// Sends a ping, which Slack answers with a pong.
+    ///
+    /// # Errors
+    /// As [`SocketStream::send`].
+    async fn ping(&mut self) -> Result<(), SocketError>;
+
+    /// Closes the connection with 1000, and waits briefly for Slack's own close frame: Slack does not end the TCP
+    /// connection afterwards.
+    async fn close(self: Box<Self>);
+}
+
+/// Opens connections to Slack with one token.
 #[derive(Debug)]
 pub struct SocketApi {
     url: ApiUrl,
@@ -74,6 +121,13 @@ pub struct SocketTicket {
     pub given_at: Option<Ts>,
 }
 
+impl SocketTicket {
+    /// A ticket with this address.
+    pub fn new(url: Url, given_at: Option<Ts>) -> Self {
+        Self { url, given_at }
+    }
+}
+
 /// Without the address, which is a secret.
 impl fmt::Debug for SocketTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,7 +138,7 @@ impl fmt::Debug for SocketTicket {
 /// Why a connection cannot be opened, or no longer be used. It does not contain the ticket.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct SocketError(String);
+pub struct SocketError(pub String);
 
 /// What a connection received.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,9 +153,9 @@ pub enum SocketMessage {
     Closed,
 }
 
-/// An open connection.
+/// A WebSocket.
 #[derive(Debug)]
-pub struct SocketConnection(WebSocketStream<Upgraded>);
+struct SocketConnection(WebSocketStream<Upgraded>);
 
 #[derive(Deserialize)]
 struct Opened<'a> {
@@ -114,47 +168,6 @@ impl SocketApi {
     pub fn new(url: ApiUrl, token: AppToken) -> Self {
         let http = Http::new(url.is_loopback());
         Self { url, token, http }
-    }
-
-    /// Asks Slack for the address of a connection.
-    ///
-    /// # Errors
-    /// [`ApiError`], once, without waiting for a pause that Slack requests.
-    pub async fn open(&self) -> Result<SocketTicket, ApiError> {
-        let method = Method::AppsConnectionsOpen;
-        let request = SlackRequest {
-            url: self.url.method(method.name()),
-            token: Some(&self.token.0),
-            form: Some(&[]),
-            time_limit: Some(method.time_limit()),
-        };
-        let response = self.http.send_request(request).await;
-        let response = response.map_err(|why| ApiError::Unreachable { method, why })?;
-        let reply = ApiReply::receive(method, response).await?;
-        let opened: Opened<'_> = reply.read()?;
-        let url = opened.url.and_then(|url| Url::parse(&url).ok());
-        let url = url.ok_or(ApiError::Garbled { method, why: "it has no address" })?;
-        if !may_open_socket(&url, &self.url) {
-            return Err(ApiError::Garbled { method, why: "its address is not one of Slack" });
-        }
-        Ok(SocketTicket { url, given_at: reply.date().cloned() })
-    }
-
-    /// Opens the connection. It is ready when Slack says hello.
-    ///
-    /// # Errors
-    /// [`SocketError`] if the host does not answer as a socket of Slack.
-    pub async fn connect(
-        &self,
-        ticket: SocketTicket,
-        max_message_bytes: usize,
-    ) -> Result<SocketConnection, SocketError> {
-        let upgraded = timeout(UPGRADE_TIMEOUT, self.upgrade(ticket)).await;
-        let upgraded = upgraded.map_err(|_| SocketError("no answer in time".to_owned()))??;
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(max_message_bytes))
-            .max_frame_size(Some(max_message_bytes));
-        Ok(SocketConnection(WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await))
     }
 
     async fn upgrade(&self, ticket: SocketTicket) -> Result<Upgraded, SocketError> {
@@ -179,6 +192,43 @@ impl SocketApi {
     }
 }
 
+#[async_trait]
+impl SocketSource for SocketApi {
+    async fn open(&self) -> Result<SocketTicket, ApiError> {
+        let method = Method::AppsConnectionsOpen;
+        let request = SlackRequest {
+            url: self.url.method(method.name()),
+            token: Some(&self.token.0),
+            form: Some(&[]),
+            time_limit: Some(method.time_limit()),
+        };
+        let response = self.http.send_request(request).await;
+        let response = response.map_err(|why| ApiError::Unreachable { method, why })?;
+        let reply = ApiReply::receive(method, response).await?;
+        let opened: Opened<'_> = reply.read()?;
+        let url = opened.url.and_then(|url| Url::parse(&url).ok());
+        let url = url.ok_or(ApiError::Garbled { method, why: "it has no address" })?;
+        if !may_open_socket(&url, &self.url) {
+            return Err(ApiError::Garbled { method, why: "its address is not one of Slack" });
+        }
+        Ok(SocketTicket { url, given_at: reply.date().cloned() })
+    }
+
+    async fn connect(
+        &self,
+        ticket: SocketTicket,
+        max_message_bytes: usize,
+    ) -> Result<Box<dyn SocketStream>, SocketError> {
+        let upgraded = timeout(UPGRADE_TIMEOUT, self.upgrade(ticket)).await;
+        let upgraded = upgraded.map_err(|_| SocketError("no answer in time".to_owned()))??;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(max_message_bytes))
+            .max_frame_size(Some(max_message_bytes));
+        let stream = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
+        Ok(Box::new(SocketConnection(stream)))
+    }
+}
+
 /// The same address for an HTTP client. It was checked before.
 fn as_http(socket: &Url) -> Result<Url, SocketError> {
     let text = match socket.scheme() {
@@ -188,12 +238,9 @@ fn as_http(socket: &Url) -> Result<Url, SocketError> {
     Url::parse(&text).map_err(|_| SocketError("the address cannot be used".to_owned()))
 }
 
-impl SocketConnection {
-    /// The next message. Dropping the future loses nothing.
-    ///
-    /// # Errors
-    /// [`SocketError`] if the connection broke, or a frame is malformed or too large.
-    pub async fn receive(&mut self) -> Result<SocketMessage, SocketError> {
+#[async_trait]
+impl SocketStream for SocketConnection {
+    async fn receive(&mut self) -> Result<SocketMessage, SocketError> {
         match self.0.next().await {
             None | Some(Ok(Message::Close(_))) => Ok(SocketMessage::Closed),
             Some(Ok(Message::Text(text))) => Ok(SocketMessage::Text(text.as_str().to_owned())),
@@ -203,32 +250,15 @@ impl SocketConnection {
         }
     }
 
-    /// Sends a text frame.
-    ///
-    /// # Errors
-    /// [`SocketError`] if the connection broke or takes no data.
-    pub async fn send(&mut self, text: String) -> Result<(), SocketError> {
+    async fn send(&mut self, text: String) -> Result<(), SocketError> {
         self.write(Message::Text(text.into())).await
     }
 
-    /// Sends a ping, which Slack answers with a pong.
-    ///
-    /// # Errors
-    /// As [`SocketConnection::send`].
-    pub async fn ping(&mut self) -> Result<(), SocketError> {
+    async fn ping(&mut self) -> Result<(), SocketError> {
         self.write(Message::Ping(Bytes::new())).await
     }
 
-    async fn write(&mut self, message: Message) -> Result<(), SocketError> {
-        match timeout(WRITE_TIMEOUT, self.0.send(message)).await {
-            Ok(sent) => sent.map_err(|error| SocketError(error.to_string())),
-            Err(_) => Err(SocketError("the connection takes no data".to_owned())),
-        }
-    }
-
-    /// Closes the connection with 1000, and waits briefly for Slack's own close frame: Slack does not end the TCP
-    /// connection afterwards.
-    pub async fn close(mut self) {
+    async fn close(mut self: Box<Self>) {
         let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         let closing = async {
             if self.0.close(Some(frame)).await.is_ok() {
@@ -241,6 +271,15 @@ impl SocketConnection {
         };
         // After the timeout the connection is dropped all the same.
         let _: Result<(), _> = timeout(CLOSE_TIMEOUT, closing).await;
+    }
+}
+
+impl SocketConnection {
+    async fn write(&mut self, message: Message) -> Result<(), SocketError> {
+        match timeout(WRITE_TIMEOUT, self.0.send(message)).await {
+            Ok(sent) => sent.map_err(|error| SocketError(error.to_string())),
+            Err(_) => Err(SocketError("the connection takes no data".to_owned())),
+        }
     }
 }
 

@@ -30,11 +30,11 @@ async fn missing_entities_and_invalid_arguments_are_refused() {
     let (data, folder) = (import_folder.data(), tempfile::tempdir().unwrap());
     let long = "x".repeat(10_000);
     for (args, code, expected) in [
-        (&["--channel", "nowhere"][..], 1, "no channel nowhere"),
-        (&["--channel", "#genera"], 1, "did you mean #general?"),
-        (&["--channel", "../../etc"], 1, "no channel"),
-        (&["--channel", &long], 1, "no channel"),
-        (&["--team", "T0NOWHERE"], 1, "no workspace"),
+        (&["--channel", "nowhere"][..], 2, "no channel nowhere"),
+        (&["--channel", "#genera"], 2, "did you mean #general?"),
+        (&["--channel", "../../etc"], 2, "no channel"),
+        (&["--channel", &long], 2, "no channel"),
+        (&["--team", "T0NOWHERE"], 2, "no workspace"),
         (&["--since", "2026-02-01", "--until", "2026-01-01"], 2, "--until"),
         (&["--since", "2026-02-01", "--until", "2026-02-01"], 2, "--until"),
         (&["--since", "tomorrow"], 2, "--since"),

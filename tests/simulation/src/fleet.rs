@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use fleet::environment::Environment;
-use ingest::Ingest;
+use ingest::{Ingest, SocketMode};
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ErasureFact};
@@ -35,7 +35,8 @@ use super::ledger::Ledger;
 use super::mutation::Mutants;
 use super::questions::{self, LastRequests};
 use super::schedule::{Life, Steps};
-use super::world::{JumpyClock, World};
+use super::socket::{SimulatedSource, SocketHost};
+use super::world::{Invariant, JumpyClock, World};
 use testkit::faults::{FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -52,6 +53,8 @@ pub(super) struct SimulationState {
     pub(super) claims: Arc<MemoryClaims>,
     pub(super) truth: Arc<SlackTruth>,
     pub(super) mutants: Mutants,
+    /// Slack's side of the connections, if it sends events over them instead of requests.
+    pub(super) socket: Option<Arc<SocketHost>>,
     /// Every erasure so far.
     pub(super) erasures: Mutex<Vec<ErasureFact>>,
     /// Whether the processes fill gaps from history while events arrive. If not, the archive depends on the
@@ -64,7 +67,8 @@ pub(super) struct SimulationState {
 }
 
 pub(super) struct RunningProcess {
-    pub(super) router: Router,
+    pub(super) ingest: Ingest,
+    web: Arc<WebApi>,
     /// Each part and its shutdown sender. A shared channel would wake the parts in a random order.
     pub(super) parts: Vec<(&'static str, watch::Sender<bool>)>,
     pub(super) tasks: JoinSet<&'static str>,
@@ -124,14 +128,14 @@ impl SimulationState {
     pub(super) fn start(&self, life: &Arc<Life>, backfill: BackfillMode) -> RunningProcess {
         let ProcessDependencies { ports, web, files, claims } = self.dependencies_for(life);
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
-        let router = ingest::router(Ingest {
+        let ingest = Ingest {
             queue: ports.queue.clone(),
             secrets: Some(Arc::new(Reread::fixed(secrets))),
             clock: ports.clock.clone(),
             limits: ingest::IngestLimits::default(),
             open_requests: OpenRequests::default(),
             run: RunId::parse(&format!("{:016x}", self.world.random().u64(..))),
-        });
+        };
         let check = ExistenceCheck::new(admission::ExistenceParts {
             api: Arc::clone(&web),
             table: self.existence.clone(),
@@ -143,7 +147,7 @@ impl SimulationState {
             ports: ports.clone(),
             changes: self.archive.clone(),
             files,
-            web,
+            web: Arc::clone(&web),
             claims,
             check,
             joining: Some(Joiner::new()),
@@ -192,7 +196,32 @@ impl SimulationState {
             name
         });
         parts.push((name, stop));
-        RunningProcess { router, parts, tasks }
+        RunningProcess { ingest, web, parts, tasks }
+    }
+
+    /// The router of a process, which opens connections too if Slack sends events over them.
+    pub(super) fn router(&self, life: &Arc<Life>, running: &mut RunningProcess) -> Router {
+        let ingest = running.ingest.clone();
+        let Some(host) = &self.socket else { return ingest::router(ingest) };
+        let (stop, stopped) = watch::channel(false);
+        let source = SimulatedSource {
+            host: Arc::clone(host),
+            steps: Steps { world: Arc::clone(&self.world), life: Arc::clone(life) },
+            mutants: self.mutants.clone(),
+            stop: stopped.clone(),
+        };
+        let web = Some(Arc::clone(&running.web));
+        let mode = SocketMode { api: Arc::new(source), web, connections: host.connections };
+        let (router, connections) = ingest::router_with_socket(ingest, mode, stopped);
+        let world = Arc::clone(&self.world);
+        running.tasks.spawn(async move {
+            if let Err(refused) = connections.await {
+                world.report_violation(Invariant::Bounded, refused.to_string());
+            }
+            "socket"
+        });
+        running.parts.push(("socket", stop));
+        router
     }
 }
 

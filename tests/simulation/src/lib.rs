@@ -10,6 +10,7 @@
 //!   faults that no call triggers.
 //! * [`workload`] is the list of requests that Slack sends ([`hostile`]: events that must not be stored), [`sender`] sends them as Slack does, [`api`]
 //!   answers calls.
+//! * [`socket`]: in some seeds events arrive over connections of Socket Mode, which are refreshed, break or die.
 //! * [`irregular`] creates the messages that are less regular than Slack documents, and checks at the end that
 //!   a reader finds their words.
 //! * [`schedule`] delays and breaks the calls of one process; [`fleet`] composes a process, [`supervisor`] kills, drains
@@ -57,6 +58,7 @@ mod schedule;
 mod seeds;
 mod sender;
 mod slack_files;
+mod socket;
 mod supervisor;
 mod unaccepted;
 mod user_groups;

@@ -72,12 +72,18 @@ pub enum Mutation {
     DeleteBeforeSend,
     /// An event that may depend on older ones is dropped while they wait.
     IgnoreOrder,
+    /// An event is acked over its connection as soon as it is received.
+    AckOnReceipt,
+    /// A connection is closed as soon as Slack asks to replace it.
+    CloseAtRefresh,
+    /// All events of a process have one run, whatever happens to its connections.
+    OneRunPerProcess,
     /// A channel is proven from its beginning although only its newest page was compared.
     ProveUnread,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -102,6 +108,9 @@ impl Mutation {
         Self::LoseWakes,
         Self::DeleteBeforeSend,
         Self::IgnoreOrder,
+        Self::AckOnReceipt,
+        Self::CloseAtRefresh,
+        Self::OneRunPerProcess,
         Self::ProveUnread,
     ];
 }
@@ -124,7 +133,7 @@ impl Mutants {
     /// Returns the queue with the bug. If the bug is not one of the queue, it behaves like `inner`.
     pub(super) fn queue(&self, inner: Arc<dyn Queue>) -> Arc<dyn Queue> {
         match self.mutation {
-            Some(mutation) => Arc::new(MutatedQueue { inner, mutation }),
+            Some(mutation) => Arc::new(MutatedQueue { inner, mutation, run: Mutex::default() }),
             None => inner,
         }
     }
@@ -284,6 +293,20 @@ impl Files for KeepingFiles {
 struct MutatedQueue {
     inner: Arc<dyn Queue>,
     mutation: Mutation,
+    /// The first run of the process.
+    run: Mutex<Option<String>>,
+}
+
+impl MutatedQueue {
+    /// Gives an event the first run of the process.
+    fn keep_run(&self, message: &mut Outgoing) {
+        const BEFORE: &str = "{\"v\":1,\"run\":\"";
+        let Some((run, _)) = message.body.strip_prefix(BEFORE).and_then(|rest| rest.split_once('"')) else {
+            return;
+        };
+        let first = lock(&self.run).get_or_insert_with(|| run.to_owned()).clone();
+        message.body = message.body.replacen(run, &first, 1);
+    }
 }
 
 #[async_trait]
@@ -291,6 +314,9 @@ impl Queue for MutatedQueue {
     async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
         let mut messages = messages;
         let sent = messages.len();
+        if self.mutation == Mutation::OneRunPerProcess {
+            messages.iter_mut().for_each(|message| self.keep_run(message));
+        }
         if self.mutation == Mutation::LoseWakes {
             messages.retain(|message| !message.group.as_str().ends_with("#wake"));
         }

@@ -16,6 +16,7 @@ use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::questions::OwnPosts;
 use super::sender::{OpenRouters, SlackSender};
+use super::socket::SocketHost;
 use super::world::{FaultCounts, Invariant, JumpyClock, Outage, World};
 use super::{
     answers, bookmarks, erasing, faults, figures, gap_filling, history, late_channel, nights, operator,
@@ -64,6 +65,8 @@ pub struct SeedOutcome {
 /// If the tokio runtime cannot be built.
 pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> SeedOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    // The jitter and the runs of ingest's connections.
+    fastrand::seed(seed);
     runtime.expect("a runtime without input and output").block_on(async {
         let world = World::new(seed, traced);
         tokio::select! {
@@ -88,6 +91,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         claims: Arc::new(MemoryClaims::new(Arc::new(JumpyClock(Arc::clone(world))))),
         truth: Arc::new(SlackTruth::new()),
         mutants: Mutants::with(mutation),
+        socket: world.chance_percent(35).then(|| SocketHost::new(world)),
         erasures: Mutex::default(),
         fills_at_once: world.chance_percent(60),
         asks: world.chance_percent(40),
@@ -136,6 +140,11 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         },
         erasing::erase_at_random(Arc::clone(&all), channels),
         own_posts.deliver_during_faults(),
+        async {
+            if let Some(host) = &all.socket {
+                host.disturb().await;
+            }
+        },
         questions::cancel_and_ask_again(&all),
     );
     ended(world, injecting.await.is_ok());

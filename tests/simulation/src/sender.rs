@@ -133,6 +133,16 @@ impl SlackSender {
     async fn attempt(&self, planned: &PlannedRequest, retry: Option<(u32, &'static str)>) -> SenderAnswer {
         let world = &self.all.world;
         let name = event_id_in(&planned.body);
+        let is_genuine = matches!(planned.fate, ExpectedOutcome::Accepted | ExpectedOutcome::Hostile);
+        if let Some(host) = self.all.socket.as_ref().filter(|_| is_genuine) {
+            return match host.deliver(&planned.body, retry).await {
+                Ok(process) => {
+                    world.note("slack", || format!("{name}: {process} acks"));
+                    self.accepted(&planned.body)
+                }
+                Err(reason) => SenderAnswer::Retry(reason),
+            };
+        }
         let Some((life, router)) = self.doors.any(world) else {
             world.note("slack", || format!("{name}: no process listens"));
             return SenderAnswer::Retry("connection_failed");
@@ -177,6 +187,12 @@ impl SlackSender {
         request.body(Body::from(planned.body.clone())).expect("its headers are text")
     }
 
+    fn accepted(&self, body: &str) -> SenderAnswer {
+        self.all.world.count(|tally| tally.acked += 1);
+        self.all.ledger.check_acked(body);
+        SenderAnswer::Ok
+    }
+
     fn judge(
         &self,
         planned: &PlannedRequest,
@@ -196,11 +212,7 @@ impl SlackSender {
             self.all.world.report_violation(Invariant::Genuine, what);
         }
         match status {
-            200 => {
-                self.all.world.count(|tally| tally.acked += 1);
-                self.all.ledger.check_acked(&planned.body);
-                SenderAnswer::Ok
-            }
+            200 => self.accepted(&planned.body),
             _ if headers.contains_key("x-slack-no-retry") => SenderAnswer::NoRetry,
             _ => SenderAnswer::Retry("http_error"),
         }

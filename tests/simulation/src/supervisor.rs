@@ -37,7 +37,7 @@ pub(super) async fn supervise(
         let life = Life::new(format!("up{index}.{life}"), last_step);
         world.note(&life.name, || "starts".into());
         let mut running = all.start(&life, backfill);
-        doors.open(index, &life, running.router.clone());
+        doors.open(index, &life, all.router(&life, &mut running));
         let lifetime = world.random_millis(1_000..240_000);
         let end = tokio::select! {
             biased;
@@ -47,7 +47,10 @@ pub(super) async fn supervise(
         };
         doors.close(index);
         match end {
-            LifeEnd::Over => return drain(&all, &life, &mut running).await,
+            LifeEnd::Over => {
+                drain(&all, &life, &mut running).await;
+                return life.die();
+            }
             LifeEnd::Drained => {
                 world.fault(FaultKind::Drained, &life.name, || "asked to end".into());
                 tokio::select! {

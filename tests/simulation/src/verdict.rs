@@ -40,6 +40,10 @@ pub(super) async fn check_archive(all: &SimulationState, channels: usize) {
     let requests: Vec<Value> = events.iter().filter_map(|body| request(body)).collect();
     let erased = ErasedJobs::collect(all);
     check_genuine(all, &requests);
+    if let Some(host) = &all.socket {
+        host.check_runs(&events);
+        host.check_runs(&indexed);
+    }
     check_quarantine(all, events.iter().chain(&indexed), &erased).await;
     let messages = model::messages(&requests);
     let unaccepted = Unaccepted::collect(&all.truth, &requests, all.fills_at_once);

@@ -47,6 +47,10 @@ pub enum FaultKind {
     Drained,
     /// A connection from Slack was cut.
     Cut,
+    /// Slack asked to replace a connection of Socket Mode.
+    Refreshed,
+    /// A connection of Socket Mode died, and neither side noticed.
+    WentDead,
     /// Slack's API returned garbage.
     GarbageAnswer,
     /// Slack's API could not be reached.
@@ -69,7 +73,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds, with their row labels in the table.
-    pub const ALL: [(Self, &'static str); 22] = [
+    pub const ALL: [(Self, &'static str); 24] = [
         (Self::FailedCall, "failed call"),
         (Self::LostAnswer, "lost answer"),
         (Self::FailedEntry, "failed entry of a batch"),
@@ -83,6 +87,8 @@ impl FaultKind {
         (Self::Killed, "process killed"),
         (Self::Drained, "process drained"),
         (Self::Cut, "connection cut"),
+        (Self::Refreshed, "connection refreshed"),
+        (Self::WentDead, "connection dead"),
         (Self::GarbageAnswer, "garbage from Slack"),
         (Self::Unreachable, "Slack unreachable"),
         (Self::RateLimited, "429 from Slack"),
@@ -118,6 +124,8 @@ pub enum Invariant {
     Genuine,
     /// Erased data does not come back.
     Erased,
+    /// A time without a connection is a gap, and no other time is one.
+    Gaps,
 }
 
 /// An outage of Slack that lasts for days.
@@ -139,6 +147,7 @@ impl fmt::Display for Invariant {
             Self::Bounded => "everything is bounded",
             Self::Genuine => "only genuine public events are kept",
             Self::Erased => "what is erased stays so",
+            Self::Gaps => "a gap is where events may be missing",
         })
     }
 }

@@ -36,7 +36,7 @@ use slack_api::{Method, WebApi};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use cache::Demand;
+use entities::Demand;
 use evaluate::{Evaluation, Fact};
 use lookup::{Failures, Floods, QUESTIONS_AT_ONCE, SingleFlight};
 

@@ -104,7 +104,7 @@ async fn person(
             find::requested_teams(archive, args.team.as_ref()).await.map_err(ReadError::from)?
         }
     };
-    let user = find::find_person(archive, argument, &teams).await?;
+    let user = find::find_person(archive, argument, &teams).await.map_err(ReadError::from)?;
     let known = find::find_people(archive, user.as_str(), teams.clone()).await?;
     let scope = ErasureScope::User(user);
     let fact = |team: TeamId| ErasureFact { team, scope: scope.clone(), until: until.clone() };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slack_api::ApiError;
-use slack_api::socket::{AppToken, SocketApi, SocketMessage};
+use slack_api::socket::{AppToken, SocketApi, SocketMessage, SocketSource};
 use testkit::fake_slack::{FakeSlack, SlackAnswer};
 use testkit::fake_socket::{APP_TOKEN, FakeSocket, FromClient, TICKET};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -17,7 +17,7 @@ use ports::queue::waiting::WaitCause;
 use slack::ids::TeamId;
 use slack_api::Method;
 
-use crate::admission::cache::Demand;
+use crate::admission::entities::Demand;
 use crate::admission::entities::Entity;
 use crate::admission::evaluate::Fact;
 
