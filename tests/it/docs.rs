@@ -53,3 +53,32 @@ fn the_monthly_cost_on_aws_is_documented() {
 fn the_permissions_on_aws_are_documented() {
     assert_shows("docs/aws.md", &permissions::markdown_table());
 }
+
+#[test]
+fn the_readme_comes_to_a_result_on_one_screen_and_says_what_is_allowed_and_which_tool_is_for_what() {
+    const SCREEN_LINES: usize = 40;
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(&path).unwrap();
+    let screen: Vec<&str> = readme.lines().take(SCREEN_LINES).collect();
+    for shown in
+        ["bin/annalist demo", "cargo run -- demo", "annalist setup", "annalist up", "http://127.0.0.1:3002/"]
+    {
+        assert!(screen.iter().any(|line| line.contains(shown)), "{shown} is not on the first screen");
+    }
+    let section = |title: &str| {
+        let (_, section) = readme.split_once(&format!("\n## {title}\n")).expect(title);
+        section.split("\n## ").next().unwrap_or_default().to_owned()
+    };
+    let allowed = section("Is this allowed?");
+    for said in [
+        "https://docs.slack.dev/changelog/2025/10/13/api-terms-update",
+        "https://docs.slack.dev/apis/web-api/rate-limits",
+        "docs/consent.md",
+    ] {
+        assert!(allowed.contains(said), "{said}");
+    }
+    let tools = section("Which tool for what");
+    for tool in ["Annalist", "slackdump", "msgvault", "slack-export-viewer", "export", "Discovery API"] {
+        assert!(tools.lines().any(|line| line.starts_with('|') && line.contains(tool)), "{tool}");
+    }
+}
