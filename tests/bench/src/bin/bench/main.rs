@@ -16,6 +16,7 @@ mod existence;
 mod export;
 mod figures;
 mod files;
+mod filling;
 mod flat;
 mod import;
 mod lambda;
@@ -117,6 +118,8 @@ enum BenchPart {
     Channels,
     /// Whether channels and files slow messages down
     Beside,
+    /// Whether reading history slows live events down
+    Filling,
     /// How long the sync of a large directory takes
     Directory,
     /// How fast files are fetched, and in how much memory
@@ -150,7 +153,7 @@ enum BenchPart {
 }
 
 /// The parts of `all`, in the order of the report.
-const ALL: [BenchPart; 20] = [
+const ALL: [BenchPart; 21] = [
     BenchPart::Startup,
     BenchPart::Acks,
     BenchPart::Sustained,
@@ -160,6 +163,7 @@ const ALL: [BenchPart; 20] = [
     BenchPart::Waiting,
     BenchPart::Channels,
     BenchPart::Beside,
+    BenchPart::Filling,
     BenchPart::Directory,
     BenchPart::Files,
     BenchPart::Import,
@@ -184,6 +188,7 @@ impl BenchPart {
             Self::Waiting => waiting::measure(settings).await?,
             Self::Channels => channels::measure(settings).await?,
             Self::Beside => beside::measure(settings).await?,
+            Self::Filling => filling::measure(settings).await?,
             Self::Directory => directory::measure(settings).await?,
             Self::Files => files::measure(settings).await?,
             Self::Import => import::measure(settings).await?,

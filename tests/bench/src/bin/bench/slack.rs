@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value, json};
-use testkit::corpus::{Shape, TEAM, channel_id, user_id};
+use testkit::corpus::{Shape, TEAM, channel_id, event, user_id};
 use testkit::fake_slack::{self, FakeWorkspace, SlackState};
 use tokio::net::TcpListener;
 
@@ -30,6 +30,43 @@ pub(crate) struct DirectorySize {
     /// Number of public channels.
     pub(crate) channels: usize,
     pub(crate) users: usize,
+}
+
+/// Number of messages in a page of history.
+pub(crate) const PAGE_MESSAGES: usize = 999;
+
+/// A fake Slack with history.
+pub(crate) struct SlackWithHistory {
+    /// Base URL of its Web API.
+    pub(crate) url: String,
+    state: Arc<Mutex<SlackState>>,
+}
+
+impl SlackWithHistory {
+    /// How often a method was called.
+    pub(crate) fn calls(&self, method: &str) -> usize {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).call_count(method)
+    }
+}
+
+/// Starts a fake Slack with as many channels as pages, each with a page of messages.
+pub(crate) async fn start_with_history(pages: usize) -> anyhow::Result<SlackWithHistory> {
+    let mut state = state_of(DirectorySize { channels: 0, users: 0 }, channel, user);
+    if let Some(workspace) = state.workspace(TOKEN) {
+        for n in 0..pages {
+            let id = format!("CHISTORY{n:03}");
+            workspace.channels.push(fake_slack::channel(&id, &format!("history-{n}")));
+            for message in 0..PAGE_MESSAGES {
+                let ts = format!("{}.000100", 1_700_000_000 + message * 60);
+                let message =
+                    event::message(&ts, &user_id(message % 50), &"a message of long ago ".repeat(10));
+                workspace.channel_history(&id).post(&message);
+            }
+        }
+    }
+    let state = Arc::new(Mutex::new(state));
+    let url = listen(Arc::clone(&state)).await?;
+    Ok(SlackWithHistory { url, state })
 }
 
 /// Starts the fake Slack and returns the base URL of its Web API.
@@ -55,8 +92,10 @@ async fn serve(
     channel: fn(usize) -> Value,
     user: fn(usize) -> Value,
 ) -> anyhow::Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
-    let url = format!("http://{}/api/", listener.local_addr()?);
+    listen(Arc::new(Mutex::new(state_of(size, channel, user)))).await
+}
+
+fn state_of(size: DirectorySize, channel: fn(usize) -> Value, user: fn(usize) -> Value) -> SlackState {
     let mut state = SlackState::default();
     let workspace = FakeWorkspace {
         channels: (0..size.channels).map(channel).collect(),
@@ -65,8 +104,14 @@ async fn serve(
         ..FakeWorkspace::new(TEAM)
     };
     state.set_workspace(TOKEN, workspace);
+    state
+}
+
+async fn listen(state: Arc<Mutex<SlackState>>) -> anyhow::Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
+    let url = format!("http://{}/api/", listener.local_addr()?);
     let router = Router::new()
-        .route("/api/{method}", post(method).with_state(Arc::new(Mutex::new(state))))
+        .route("/api/{method}", post(method).with_state(state))
         .route("/files/{bytes}/{id}", get(file))
         .with_state(Arc::new(Bytes::from(vec![0x5a; CHUNK_BYTES])));
     tokio::spawn(async move { axum::serve(listener, router).await });
