@@ -9,7 +9,7 @@ use tests::harness::command::{json_lines, status, wait_until_idle};
 use tests::harness::environment::{FolderWithSlack, ProgramEnvironment};
 use tests::harness::process;
 use tokio::process::Command;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 const TOKEN: &str = "xoxb-1";
 const HISTORY: &str = "conversations.history";
@@ -75,8 +75,7 @@ async fn events_are_acked_in_time_and_readable_before_the_history_is_read() {
     let up = process::up(&environment).await;
     let reads = async {
         while slack.call_count(HISTORY) == 0 {
-            // The process cannot notify this one, so it polls.
-            sleep(Duration::from_millis(50)).await;
+            tokio::task::yield_now().await;
         }
     };
     timeout(DEADLINE, reads).await.expect("history is read");
