@@ -134,7 +134,7 @@ async fn after_a_lost_disk_the_time_since_the_copy_is_a_gap_that_history_fills()
     let gaps = json_lines(&*restored, &["gaps"]).await;
     let shown = ["reason", "from", "to"].map(|name| gaps[0][name].as_str().unwrap());
     assert_eq!((gaps.len(), shown), (1, ["downtime", &*ts(100), &*ts(7_200)]), "{gaps:?}");
-    annalist_at(&here(&restored), &["backfill"]).await.succeeded();
+    annalist_at(&here(&restored), &["backfill", "--all"]).await.succeeded();
     let gaps = json_lines(&*restored, &["gaps"]).await;
     assert_eq!(gaps[0]["state"], "filled", "{gaps:?}");
     annalist_at(&here(&restored), &["reconcile", "--all"]).await.succeeded();

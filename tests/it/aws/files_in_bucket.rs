@@ -194,9 +194,9 @@ async fn files_and_pictures_are_stored_shown_exported_and_erased_in_the_bucket_a
     let shown = get(pages, &picture_link, "localhost").await;
     assert!(shown.contains("content-type: image/gif") && shown.ends_with(PICTURE), "{shown}");
 
-    for (format, exported) in [("jsonl", 1), ("html", 2)] {
+    for (format, more, exported) in [("jsonl", &["--user", "U01"][..], 1), ("html", &[], 2)] {
         let out = folder.path().join(format);
-        let args = ["export", "--format", format, "--out", out.to_str().unwrap()];
+        let args = [&["export", "--format", format, "--out", out.to_str().unwrap()], more].concat();
         annalist_at(&here, &args).await.succeeded();
         let written = files_below(&out);
         let found = [&content[..], PICTURE.as_bytes()]

@@ -10,8 +10,8 @@ const MARKUP: &str =
 
 /// The tags that pages may have, besides our script.
 const ALLOWED_TAGS: &str = "!DOCTYPE a article aside b bdi blockquote body br button caption code dd \
-    details div dl dt em footer form h1 h2 h3 head header hr html img input label li line link main mark \
-    meta nav ol option p pre rect s section select span strong summary svg table tbody td text th thead \
+    del details div dl dt em footer form h1 h2 h3 head header hr html img input ins label li line link main \
+    mark meta nav ol option p pre rect s section select span strong summary svg table tbody td text th thead \
     time title tr ul";
 
 /// Panics if a page has tags or attributes that pages must not have.
