@@ -178,7 +178,7 @@ async fn hello(socket: &mut dyn SocketStream) -> Result<SocketHello, ConnectionF
                 // Slack delivers it again, since it is not acked.
                 SocketFrame::Event { .. } | SocketFrame::Ignored { .. } | SocketFrame::Unreadable => {}
             },
-            Ok(SocketMessage::Binary | SocketMessage::Heartbeat) => {}
+            Ok(SocketMessage::Binary | SocketMessage::Heartbeat | SocketMessage::Pong(_)) => {}
             Ok(SocketMessage::Closed) => {
                 return Err(ConnectionFailure::new("closed", "Slack closed the connection"));
             }
@@ -200,19 +200,30 @@ pub(super) async fn serve(
     // Slack has just said hello.
     pings.reset();
     let mut silent_since = Instant::now();
-    let mut is_replaced = false;
+    // The newest connection that had said hello when the last ping was sent, and when this one was last known to be
+    // alive.
+    let (mut pinged, mut alive_after) = (connection.id, connection.id);
+    // The newest connection when the replacement was ready.
+    let mut replaced_by: Option<u64> = None;
     let failure = loop {
+        // Then no time without a connection lies between this one and its replacement.
+        if replaced_by.is_some_and(|replacement| replacement <= alive_after) {
+            break None;
+        }
+        let newest = shared.newest_id();
+        if newest > pinged {
+            pinged = newest;
+            if let Err(error) = connection.socket.ping(pinged).await {
+                break Some(ConnectionFailure::new("broken", error.to_string()));
+            }
+        }
         let has_room = in_flight.len() < MAX_IN_FLIGHT;
         tokio::select! {
             biased;
-            // Also if its sender is dropped: then the slot has ended. Only a frame that comes after the replacement
-            // is ready shows that no time without a connection lies between the two.
-            _ = &mut close, if !is_replaced => {
-                is_replaced = true;
-                if let Err(error) = connection.socket.ping().await {
-                    break Some(ConnectionFailure::new("broken", error.to_string()));
-                }
-            }
+            // Also if its sender is dropped: then the slot has ended.
+            _ = &mut close, if replaced_by.is_none() => replaced_by = Some(shared.newest_id()),
+            // If a hello is missed here, the next ping has the newer number.
+            () = shared.hellos.notified() => {}
             () = shared.stopped() => break None,
             Some(stored) = in_flight.join_next(), if !in_flight.is_empty() => {
                 if !has_room {
@@ -226,15 +237,14 @@ pub(super) async fn serve(
                 }
             }
             _ = pings.tick() => {
-                if let Err(error) = connection.socket.ping().await {
+                pinged = shared.newest_id();
+                if let Err(error) = connection.socket.ping(pinged).await {
                     break Some(ConnectionFailure::new("broken", error.to_string()));
                 }
             }
             message = connection.socket.receive(), if has_room => {
-                // A close frame does not show how long the connection was alive.
-                if message.is_ok() && message != Ok(SocketMessage::Closed) {
+                if message.is_ok() {
                     silent_since = Instant::now();
-                    shared.presence().note_frame(connection.id);
                 }
                 match message {
                     Ok(SocketMessage::Text(text)) => {
@@ -253,13 +263,14 @@ pub(super) async fn serve(
                     }
                     Ok(SocketMessage::Binary) => shared.note_unreadable(),
                     Ok(SocketMessage::Heartbeat) => {}
+                    Ok(SocketMessage::Pong(newest)) => {
+                        alive_after = newest;
+                        shared.presence().note_pong(connection.id, newest);
+                    }
                     Ok(SocketMessage::Closed) => {
                         break Some(ConnectionFailure::new("closed", "Slack closed the connection"));
                     }
                     Err(error) => break Some(ConnectionFailure::new("broken", error.to_string())),
-                }
-                if is_replaced {
-                    break None;
                 }
             }
             () = sleep_until(silent_since + SILENCE), if has_room => {

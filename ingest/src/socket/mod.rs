@@ -24,7 +24,7 @@ use ports::queue::run::RunId;
 use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
 use slack_api::socket::SocketSource;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -71,6 +71,8 @@ pub(crate) struct SocketShared {
     pub(crate) endpoint: Arc<Endpoint>,
     presence: Arc<Mutex<Presence>>,
     last_id: AtomicU64,
+    /// Wakes the connections when another one has said hello, in their order.
+    hellos: Notify,
     unreadable: LogThrottle,
     /// Has no permits and is closed when the process stops. It wakes its waiters in order; a `watch` would wake them
     /// at random.
@@ -87,8 +89,14 @@ impl SocketShared {
         self.presence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The id of a connection that has said hello: the ids are in the order of the hellos.
     fn next_id(&self) -> u64 {
-        self.last_id.fetch_add(1, Ordering::Relaxed)
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The id of the connection that said hello last.
+    fn newest_id(&self) -> u64 {
+        self.last_id.load(Ordering::Relaxed)
     }
 
     fn note_unreadable(&self) {
@@ -100,17 +108,12 @@ impl SocketShared {
 
     fn note_ready(&self, id: u64, clock: Option<&SlackClock>) {
         let begun = self.with_presence(|presence| presence.hello(id));
+        self.hellos.notify_waiters();
         self.announce(begun, clock);
     }
 
     fn note_ended(&self, id: u64, clock: Option<&SlackClock>, failure: Option<&ConnectionFailure>) {
-        let begun = self.with_presence(|presence| {
-            if failure.is_none() {
-                // It is read until now.
-                presence.note_frame(id);
-            }
-            presence.ended(id)
-        });
+        let begun = self.with_presence(|presence| presence.ended(id));
         self.announce(begun, clock);
         if let Some(failure) = failure {
             self.note_failure(failure);
@@ -199,7 +202,8 @@ pub(crate) async fn run(
         mode,
         endpoint,
         presence,
-        last_id: AtomicU64::new(1),
+        last_id: AtomicU64::new(0),
+        hellos: Notify::new(),
         unreadable: LogThrottle::once_a_minute(),
         stopping: Semaphore::new(0),
     });

@@ -1,9 +1,14 @@
 //! Which connections are ready, and the run that they make together: a value, without sockets and clocks.
 //!
-//! A run lasts while at least one connection is ready. A dead connection is noticed late, and may have died before
-//! another one was opened. So the events of a connection belong to the run only once a connection of the run has
-//! received a frame after this one became ready; before that they belong to no run. If no such frame arrives, the time
-//! between the two connections is a gap: another run begins.
+//! A run lasts while at least one connection is ready. A dead connection is noticed late, may have died before another
+//! one was opened, and what it received before is read later. So only the answer to a ping shows something: the
+//! connection was alive when the newest connection said hello that was known when the ping was sent.
+//!
+//! * A connection that was opened later belongs to the run once a connection of the run has answered a ping since.
+//! * One that was opened before the run began belongs to it once it has itself answered a ping since.
+//!
+//! Until then its events belong to no run. If no such answer arrives, the time between two connections is a gap:
+//! another run begins.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +17,11 @@ use ports::queue::run::RunId;
 /// The ready connections.
 #[derive(Debug)]
 pub(crate) struct Presence {
+    /// By their ids, in the order of their hellos.
     ready: BTreeMap<u64, RunMembership>,
     run: Option<RunId>,
+    /// The connection with which the run began.
+    first_of_run: u64,
     /// Whether a connection was ever ready.
     pub(crate) was_ready: bool,
     /// Why the last attempt failed, or the last connection ended.
@@ -30,7 +38,7 @@ enum RunMembership {
 impl Presence {
     pub(crate) fn new() -> Self {
         let reason = "the first one is being opened".to_owned();
-        Self { ready: BTreeMap::new(), run: None, was_ready: false, reason }
+        Self { ready: BTreeMap::new(), run: None, first_of_run: 0, was_ready: false, reason }
     }
 
     /// The number of ready connections.
@@ -51,10 +59,16 @@ impl Presence {
         is_alone.then(|| self.begin())
     }
 
-    /// A connection received something: the run lasts, and every ready connection belongs to it.
-    pub(crate) fn note_frame(&mut self, id: u64) {
-        if self.is_member(id) {
-            self.ready.values_mut().for_each(|membership| *membership = RunMembership::Member);
+    /// A connection answered a ping that was sent when `newest` was the newest connection.
+    pub(crate) fn note_pong(&mut self, id: u64, newest: u64) {
+        if newest >= self.first_of_run
+            && let Some(membership) = self.ready.get_mut(&id).filter(|_| id < self.first_of_run)
+        {
+            *membership = RunMembership::Member;
+        }
+        if self.is_member(id) && newest >= self.first_of_run {
+            let later = self.ready.range_mut(self.first_of_run..=newest);
+            later.for_each(|(_, membership)| *membership = RunMembership::Member);
         }
     }
 
@@ -73,8 +87,12 @@ impl Presence {
         self.ready.get(&id) == Some(&RunMembership::Member)
     }
 
+    /// Begins a run with the newest connection. What an older one receives may be from before.
     fn begin(&mut self) -> RunId {
-        self.ready.values_mut().for_each(|membership| *membership = RunMembership::Member);
+        if let Some((id, membership)) = self.ready.iter_mut().next_back() {
+            *membership = RunMembership::Member;
+            self.first_of_run = *id;
+        }
         let run = RunId::begin();
         self.run = Some(run.clone());
         run
@@ -83,6 +101,8 @@ impl Presence {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use fastrand::Rng;
 
     use super::*;
@@ -97,7 +117,7 @@ mod tests {
         let begun = presence.hello(1);
         assert!(begun.is_some());
         assert_eq!(presence.hello(2), None);
-        presence.note_frame(1);
+        presence.note_pong(1, 2);
         assert_eq!(presence.ended(1), None);
         assert_eq!((run(&presence, 2), presence.count()), (begun, 1));
     }
@@ -113,23 +133,31 @@ mod tests {
     }
 
     #[test]
-    fn events_belong_to_no_run_until_an_older_connection_receives_a_frame() {
+    fn events_belong_to_no_run_until_an_older_connection_answers_a_later_ping() {
         let mut presence = Presence::new();
         let begun = presence.hello(1);
         presence.hello(2);
-        presence.note_frame(2);
+        presence.note_pong(2, 2);
+        presence.note_pong(1, 1);
         assert_eq!((run(&presence, 1), run(&presence, 2)), (begun.clone(), None));
-        presence.note_frame(1);
+        presence.note_pong(1, 2);
         assert_eq!(run(&presence, 2), begun);
         presence.hello(3);
         assert_eq!(presence.ended(1), None);
-        presence.note_frame(3);
+        presence.note_pong(3, 3);
         assert_eq!((run(&presence, 2), run(&presence, 3)), (begun.clone(), None));
         let next = presence.ended(2);
         assert!(
             next.is_some() && next != begun && run(&presence, 3) == next,
-            "2 received no frame after 3 began"
+            "2 answered no ping after 3 began"
         );
+    }
+
+    /// What Slack sent over a connection, and the process may not have read yet.
+    enum SimulatedFrame {
+        /// An event, and how often no connection was alive before.
+        Event(u32),
+        Pong(u64),
     }
 
     /// A connection of the simulation.
@@ -137,48 +165,52 @@ mod tests {
         id: u64,
         /// Whether Slack still sends over it.
         is_alive: bool,
-        /// What happens at its end: the process notices at once, or much later.
-        closing: bool,
+        unread: VecDeque<SimulatedFrame>,
     }
 
-    /// Runs a sequence of connections that open, are refreshed, die with and without a trace, and deliver events.
-    /// Returns the events in order: the run, and how often no connection was alive before.
+    /// Runs a sequence of connections that open, are refreshed, die with and without a trace, and deliver events that
+    /// are read later. Returns the events in order: the run, and how often no connection was alive before.
     fn simulate(seed: u64, deaths: bool) -> Vec<(Option<RunId>, u32)> {
         let mut rng = Rng::with_seed(seed);
         let mut presence = Presence::new();
         let mut connections: Vec<SimulatedConnection> = Vec::new();
-        let (mut last_id, mut outages, mut is_out, mut events) = (0, 0, true, Vec::new());
-        for _ in 0..200 {
+        let (mut newest, mut outages, mut is_out, mut events) = (0, 0, true, Vec::new());
+        for _ in 0..400 {
             let index = if connections.is_empty() { 0 } else { rng.usize(..connections.len()) };
-            match rng.u8(..10) {
-                0 | 1 if connections.len() < 4 => {
-                    last_id += 1;
-                    presence.hello(last_id);
-                    connections.push(SimulatedConnection { id: last_id, is_alive: true, closing: false });
+            let has_room = connections.len() < 4;
+            match (rng.u8(..10), connections.get_mut(index)) {
+                (0 | 1, _) if has_room => {
+                    newest += 1;
+                    presence.hello(newest);
+                    connections.push(SimulatedConnection { id: newest, is_alive: true, unread: VecDeque::new() });
                 }
-                // A refresh: the process closes the old connection after the new one is ready.
-                2 if connections.get(index).is_some_and(|old| old.is_alive) => {
-                    last_id += 1;
-                    presence.hello(last_id);
-                    let old = connections.swap_remove(index);
-                    presence.note_frame(old.id);
+                // A refresh: the process closes the old connection after it answered a ping.
+                (2, Some(old)) if old.is_alive => {
+                    newest += 1;
+                    presence.hello(newest);
+                    presence.note_pong(old.id, newest);
                     presence.ended(old.id);
-                    connections.push(SimulatedConnection { id: last_id, is_alive: true, closing: false });
+                    *old = SimulatedConnection { id: newest, is_alive: true, unread: VecDeque::new() };
                 }
-                // Dies: the process will notice.
-                3 if deaths && !connections.is_empty() => {
-                    connections[index].is_alive = false;
-                    connections[index].closing = true;
+                (3, Some(connection)) if deaths => connection.is_alive = false,
+                // The process notices the death.
+                (4, Some(connection)) if !connection.is_alive => {
+                    presence.ended(connection.id);
+                    connections.swap_remove(index);
                 }
-                4 if connections.get(index).is_some_and(|connection| connection.closing) => {
-                    let ended = connections.swap_remove(index);
-                    presence.ended(ended.id);
+                (5, Some(connection)) if connection.is_alive => {
+                    connection.unread.push_back(SimulatedFrame::Pong(newest));
                 }
-                5..=9 if connections.get(index).is_some_and(|connection| connection.is_alive) => {
-                    let id = connections[index].id;
-                    presence.note_frame(id);
-                    events.push((presence.run(id).cloned(), outages));
+                (6 | 7, Some(connection)) if connection.is_alive => {
+                    connection.unread.push_back(SimulatedFrame::Event(outages));
                 }
+                (8 | 9, Some(connection)) => match connection.unread.pop_front() {
+                    Some(SimulatedFrame::Pong(newest)) => presence.note_pong(connection.id, newest),
+                    Some(SimulatedFrame::Event(outages)) => {
+                        events.push((presence.run(connection.id).cloned(), outages));
+                    }
+                    None => {}
+                },
                 _ => {}
             }
             let was_out = is_out;

@@ -95,11 +95,11 @@ pub trait SocketStream: fmt::Debug + Send {
     /// [`SocketError`] if the connection broke or takes no data.
     async fn send(&mut self, text: String) -> Result<(), SocketError>;
 
-    /// Sends a ping, which Slack answers with a pong.
+    /// Sends a ping with a number, which Slack answers with a pong that has the same one.
     ///
     /// # Errors
     /// As [`SocketStream::send`].
-    async fn ping(&mut self) -> Result<(), SocketError>;
+    async fn ping(&mut self, number: u64) -> Result<(), SocketError>;
 
     /// Closes the connection with 1000, and waits briefly for Slack's own close frame: Slack does not end the TCP
     /// connection afterwards.
@@ -147,7 +147,9 @@ pub enum SocketMessage {
     Text(String),
     /// A frame that Slack does not use.
     Binary,
-    /// A ping or a pong: the connection is alive.
+    /// The answer to the ping with this number: the connection was alive after the ping.
+    Pong(u64),
+    /// A ping of Slack: the connection was alive when Slack sent it.
     Heartbeat,
     /// Slack closes the connection.
     Closed,
@@ -245,7 +247,11 @@ impl SocketStream for SocketConnection {
             None | Some(Ok(Message::Close(_))) => Ok(SocketMessage::Closed),
             Some(Ok(Message::Text(text))) => Ok(SocketMessage::Text(text.as_str().to_owned())),
             Some(Ok(Message::Binary(_) | Message::Frame(_))) => Ok(SocketMessage::Binary),
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(SocketMessage::Heartbeat),
+            Some(Ok(Message::Ping(_))) => Ok(SocketMessage::Heartbeat),
+            Some(Ok(Message::Pong(payload))) => Ok(match <[u8; 8]>::try_from(&payload[..]) {
+                Ok(number) => SocketMessage::Pong(u64::from_be_bytes(number)),
+                Err(_) => SocketMessage::Heartbeat,
+            }),
             Some(Err(error)) => Err(SocketError(error.to_string())),
         }
     }
@@ -254,8 +260,8 @@ impl SocketStream for SocketConnection {
         self.write(Message::Text(text.into())).await
     }
 
-    async fn ping(&mut self) -> Result<(), SocketError> {
-        self.write(Message::Ping(Bytes::new())).await
+    async fn ping(&mut self, number: u64) -> Result<(), SocketError> {
+        self.write(Message::Ping(Bytes::copy_from_slice(&number.to_be_bytes()))).await
     }
 
     async fn close(mut self: Box<Self>) {

@@ -1,13 +1,12 @@
 //! Socket Mode without sockets: a connection is a channel of frames, which the code of ingest reads and acks.
 //!
 //! Slack sends an event over any connection that it takes for open. Connections are refreshed, break, or die without
-//! a trace, with every frame that was not read by then. Two conditions hold for the runs of the accepted events: no
+//! a trace; what they sent before is read later. Two conditions hold for the runs of the accepted events: no
 //! run has events from both sides of a time without a connection, since that time would be no gap; and refreshes
 //! alone begin no run, since that would be a gap in which nothing is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::future::pending;
 use std::num::NonZeroU8;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,6 +70,15 @@ struct SlackEnd {
     asked_at: Option<u64>,
     /// The events that are not acked, by envelope.
     unacked: BTreeMap<String, oneshot::Sender<()>>,
+}
+
+impl SlackEnd {
+    /// Sends a frame, which is lost if the connection is dead.
+    fn send(&self, frame: Frame) {
+        if self.is_alive {
+            drop(self.frames.send(frame));
+        }
+    }
 }
 
 #[derive(Default)]
@@ -144,7 +152,7 @@ impl SocketHost {
         let end = state.ends.values_mut().nth(pick)?;
         let process = end.process.clone();
         end.unacked.insert(envelope, ack);
-        drop(end.frames.send(Ok(SocketMessage::Text(text))));
+        end.send(Ok(SocketMessage::Text(text)));
         if retry.is_none() {
             let outages = state.process(&process).outages;
             let attempts = state.first_attempts.entry(event_id_in(body)).or_default();
@@ -222,7 +230,7 @@ impl SocketHost {
             0..3 if world.is_enabled(FaultKind::Refreshed) && end.asked_at.is_none() => {
                 end.asked_at = Some(last_id);
                 let frame = REFRESH[usize::try_from(dice % 2).unwrap_or_default()];
-                drop(end.frames.send(Ok(SocketMessage::Text(frame.to_owned()))));
+                end.send(Ok(SocketMessage::Text(frame.to_owned())));
                 world.fault(FaultKind::Refreshed, "slack", || format!("connection {id}"));
                 let (host, patience) = (Arc::clone(self), world.random_millis(5_000..60_000));
                 tokio::spawn(async move {
@@ -354,13 +362,8 @@ impl fmt::Debug for SimulatedConnection {
 }
 
 impl SimulatedConnection {
-    fn is_dead(&self) -> bool {
-        lock(&self.host.state).ends.get(&self.id).is_some_and(|end| !end.is_alive)
-    }
-
-    /// Whether Slack has ended the connection. A frame that was not read by then is lost.
-    fn has_ended(&self) -> bool {
-        self.id > 0 && !lock(&self.host.state).ends.contains_key(&self.id)
+    fn is_alive(&self) -> bool {
+        lock(&self.host.state).ends.get(&self.id).is_some_and(|end| end.is_alive)
     }
 
     /// What a process with a planted bug does with a frame.
@@ -382,16 +385,9 @@ impl SimulatedConnection {
 impl SocketStream for SimulatedConnection {
     async fn receive(&mut self) -> Frame {
         self.life.pend_if_dead().await;
-        loop {
-            let frame = self.frames.recv().await.unwrap_or(Ok(SocketMessage::Closed));
-            if self.is_dead() {
-                pending::<()>().await;
-            }
-            let is_last = !matches!(&frame, Ok(SocketMessage::Text(_) | SocketMessage::Heartbeat));
-            if is_last || !self.has_ended() {
-                return self.mutate(frame);
-            }
-        }
+        // What Slack sent before the connection died or ended can be read all the same.
+        let frame = self.frames.recv().await.unwrap_or(Ok(SocketMessage::Closed));
+        self.mutate(frame)
     }
 
     async fn send(&mut self, text: String) -> Result<(), SocketError> {
@@ -400,10 +396,10 @@ impl SocketStream for SimulatedConnection {
         Ok(())
     }
 
-    async fn ping(&mut self) -> Result<(), SocketError> {
+    async fn ping(&mut self, number: u64) -> Result<(), SocketError> {
         self.life.pend_if_dead().await;
-        if self.id > 0 && !self.is_dead() {
-            drop(self.sender.send(Ok(SocketMessage::Heartbeat)));
+        if self.is_alive() {
+            drop(self.sender.send(Ok(SocketMessage::Pong(number))));
         }
         Ok(())
     }

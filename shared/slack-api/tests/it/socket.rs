@@ -30,9 +30,9 @@ async fn a_connection_gives_the_frames_of_slack_until_it_is_closed() {
     assert_eq!(connection.receive().await, Ok(SocketMessage::Binary));
     connection.send(r#"{"envelope_id":"e"}"#.to_owned()).await.unwrap();
     assert_eq!(side.received().await, FromClient::Ack("e".to_owned()));
-    connection.ping().await.unwrap();
+    connection.ping(7).await.unwrap();
     side.answer_ping().await;
-    assert_eq!(connection.receive().await, Ok(SocketMessage::Heartbeat));
+    assert_eq!(connection.receive().await, Ok(SocketMessage::Pong(7)));
     let (closing, ()) = tokio::join!(side.received(), connection.close());
     assert_eq!(closing, FromClient::Close(Some(1000)));
 
