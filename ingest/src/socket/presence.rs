@@ -182,7 +182,11 @@ mod tests {
                 (0 | 1, _) if has_room => {
                     newest += 1;
                     presence.hello(newest);
-                    connections.push(SimulatedConnection { id: newest, is_alive: true, unread: VecDeque::new() });
+                    connections.push(SimulatedConnection {
+                        id: newest,
+                        is_alive: true,
+                        unread: VecDeque::new(),
+                    });
                 }
                 // A refresh: the process closes the old connection after it answered a ping.
                 (2, Some(old)) if old.is_alive => {
