@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 const ANSWER_BYTES: usize = 4096;
 
 /// More than any response here: pages are the longest.
-const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// An open connection.
 pub(crate) struct Connection {
