@@ -61,12 +61,15 @@ impl Presence {
 
     /// A connection answered a ping that was sent when `newest` was the newest connection.
     pub(crate) fn note_pong(&mut self, id: u64, newest: u64) {
-        if newest >= self.first_of_run
-            && let Some(membership) = self.ready.get_mut(&id).filter(|_| id < self.first_of_run)
+        if newest < self.first_of_run {
+            return;
+        }
+        if id < self.first_of_run
+            && let Some(membership) = self.ready.get_mut(&id)
         {
             *membership = RunMembership::Member;
         }
-        if self.is_member(id) && newest >= self.first_of_run {
+        if self.is_member(id) {
             let later = self.ready.range_mut(self.first_of_run..=newest);
             later.for_each(|(_, membership)| *membership = RunMembership::Member);
         }
