@@ -19,7 +19,8 @@ pub struct RuntimeSettings {
     pub backoff_base: Duration,
     /// The longest backoff: a group is retried at least this often.
     pub backoff_cap: Duration,
-    /// A job that has crashed its handler this often is poison.
+    /// A job that has crashed its handler this often, in consecutive receives, is poison. A process that is killed
+    /// from outside while the job runs alone looks the same, so a few are not enough.
     pub max_crashes: u32,
     /// Jobs received more than once run alone, at most this many groups in parallel.
     pub suspects_at_once: usize,
@@ -46,7 +47,7 @@ impl Default for RuntimeSettings {
             visibility_timeout: Duration::from_secs(30),
             backoff_base: Duration::from_millis(250),
             backoff_cap: Duration::from_secs(300),
-            max_crashes: 3,
+            max_crashes: 5,
             suspects_at_once: 16,
             longest_wait: Duration::from_secs(30 * 24 * 3_600),
             drain_deadline: Duration::from_secs(8),

@@ -71,7 +71,7 @@ async fn a_job_that_ends_its_process_is_poison_however_long_it_waited_before() {
         fixture.send(&["a1", "a2", "b1"]).await;
         let worker = Scripted::new(move |job, _| if job == "a1" { Act::CrashAfter(waits) } else { done() });
         // The first delivery has no marker.
-        for _ in 0..4 {
+        for _ in 0..6 {
             let running = fixture.start(&worker, settings());
             worker.crashed.notified().await;
             running.kill().await;
@@ -83,7 +83,7 @@ async fn a_job_that_ends_its_process_is_poison_however_long_it_waited_before() {
             done.last().is_some_and(|job| job == "a2") && !done.contains(&"a1".to_owned()),
             "{waits:?}: {done:?}"
         );
-        let reason = "it crashed its handler 3 times".to_owned();
+        let reason = "it crashed its handler 5 times".to_owned();
         assert_eq!(fixture.quarantined().await, [("a1".to_owned(), reason)], "{waits:?}");
         assert_eq!(fixture.marks(), 0, "{waits:?}");
     }

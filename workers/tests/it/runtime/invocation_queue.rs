@@ -113,9 +113,9 @@ async fn poison_ends_in_quarantine_and_is_reported_as_done() {
         invoke(&fixture, &worker, &batch).await;
         invocations += 1;
     }
-    assert_eq!(fixture.quarantined().await, [("a1".to_owned(), "it crashed its handler 3 times".to_owned())]);
+    assert_eq!(fixture.quarantined().await, [("a1".to_owned(), "it crashed its handler 5 times".to_owned())]);
     assert_eq!(worker.done(), ["a2"]);
-    assert_eq!(invocations, 5, "once in company, three times alone, and once for the verdict");
+    assert_eq!(invocations, 7, "once in company, five times alone, and once for the verdict");
 }
 
 #[tokio::test(start_paused = true)]
