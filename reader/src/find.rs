@@ -3,9 +3,11 @@
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
 use rules::channel::index::DELETED_PREFIX;
 use rules::directory::names;
+use rules::view::ChannelView;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use crate::channels::is_deleted;
+use crate::concurrent::read_all;
 use crate::directory;
 use crate::joined::{ChannelOfTeam, JoinedChannel, locations};
 use crate::plain;
@@ -126,9 +128,32 @@ pub async fn joined_channel<'a>(
     location: &ChannelOfTeam,
     teams: &[TeamId],
 ) -> Result<JoinedChannel<'a>, ArchiveError> {
-    let mut locations = locations::find_locations(archive, location, teams).await?;
-    let main = locations.remove(0);
-    Ok(JoinedChannel::new(archive, main, locations))
+    Ok(joined_with_snapshot(archive, location.clone(), teams).await?.0)
+}
+
+/// Returns the channels at these locations, each as [`joined_channel`] does, and whether it is private now.
+pub async fn joined_channels<'a>(
+    archive: &'a dyn Archive,
+    locations: Vec<ChannelOfTeam>,
+    teams: &[TeamId],
+) -> Result<Vec<(JoinedChannel<'a>, bool)>, ArchiveError> {
+    let reads = locations.into_iter().map(|location| joined_with_snapshot(archive, location, teams));
+    let channels = read_all(reads).await?;
+    let newest: Vec<_> =
+        channels.iter().map(|(joined, snapshot)| (joined.current_location(), snapshot.as_ref())).collect();
+    let are_private = locations::are_private(archive, &newest).await?;
+    Ok(channels.into_iter().map(|(joined, _)| joined).zip(are_private).collect())
+}
+
+async fn joined_with_snapshot<'a>(
+    archive: &'a dyn Archive,
+    location: ChannelOfTeam,
+    teams: &[TeamId],
+) -> Result<(JoinedChannel<'a>, Option<ChannelView>), ArchiveError> {
+    let mut found = locations::find_locations(archive, location, teams).await?;
+    let (main, snapshot) = found.remove(0);
+    let others = found.into_iter().map(|(location, _)| location).collect();
+    Ok((JoinedChannel::new(archive, main, others), snapshot))
 }
 
 /// Returns the location of a channel whose id the user named, or otherwise its main location.

@@ -229,9 +229,7 @@ impl<'a> ShownHits<'a> {
 
     /// Reads messages from the archive and keeps the matching ones, up to `limit`.
     async fn add(&mut self, page: &[IndexHit], limit: usize) -> Result<(), SearchError> {
-        for hit in page {
-            self.learn_channel(&hit.location).await?;
-        }
+        self.learn_channels(page).await?;
         let found = self.read(page).await?;
         let texts: Vec<&MessageText> = found.iter().map(|found| &found.content).collect();
         self.names.learn(texts).await?;
@@ -251,24 +249,26 @@ impl<'a> ShownHits<'a> {
         Ok(())
     }
 
-    async fn learn_channel(&mut self, location: &ChannelOfTeam) -> Result<(), SearchError> {
+    async fn learn_channels(&mut self, page: &[IndexHit]) -> Result<(), SearchError> {
         // A message of another workspace has no known channel, so it is not read.
-        if self.channels.contains_key(location) || !self.teams.contains(&location.team) {
-            return Ok(());
+        let is_new = |location: &&ChannelOfTeam| {
+            !self.channels.contains_key(*location) && self.teams.contains(&location.team)
+        };
+        let new: BTreeSet<&ChannelOfTeam> = page.iter().map(|hit| &hit.location).filter(is_new).collect();
+        let new: Vec<ChannelOfTeam> = new.into_iter().cloned().collect();
+        let joined = find::joined_channels(self.archive, new.clone(), &self.teams).await?;
+        for (location, (joined, is_private)) in new.into_iter().zip(joined) {
+            let main = joined.current_location();
+            if !self.workspaces.contains_key(&main.team) {
+                let channels = directory::read(self.archive, &main.team).await?;
+                let workspace = directory::read_workspace_facts(self.archive, &main.team).await?;
+                self.workspaces.insert(main.team.clone(), (channels, workspace));
+            }
+            let known = self.workspaces.get(&main.team);
+            let name = known.and_then(|(channels, _)| channels.name(&main.channel)).map(str::to_owned);
+            let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
+            self.channels.insert(location, HitChannel { joined, name, is_private, base_url });
         }
-        let joined = find::joined_channel(self.archive, location, &self.teams).await?;
-        let main = joined.current_location();
-        if !self.workspaces.contains_key(&main.team) {
-            let channels = directory::read(self.archive, &main.team).await?;
-            let workspace = directory::read_workspace_facts(self.archive, &main.team).await?;
-            self.workspaces.insert(main.team.clone(), (channels, workspace));
-        }
-        let known = self.workspaces.get(&main.team);
-        let name = known.and_then(|(channels, _)| channels.name(&main.channel)).map(str::to_owned);
-        let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
-        let snapshot = main.newest(self.archive).await?;
-        let is_private = snapshot.is_some_and(|snapshot| snapshot.is_private());
-        self.channels.insert(location.clone(), HitChannel { joined, name, is_private, base_url });
         Ok(())
     }
 

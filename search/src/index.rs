@@ -12,6 +12,7 @@ use reader::access::HiddenChannels;
 use reader::search::document::Facet;
 use rusqlite::{Connection, TransactionBehavior};
 use slack::ids::TeamId;
+use tokio::task::{JoinError, spawn_blocking};
 
 use crate::expression::IndexQuery;
 use crate::recent_names::RecentNames;
@@ -54,7 +55,7 @@ impl SearchIndex {
     /// If the runtime shuts down while the index is opened.
     pub async fn open(path: &Path) -> Result<Self, IndexError> {
         let path = path.to_owned();
-        let opened = tokio::task::spawn_blocking(move || {
+        let opened = spawn_blocking(move || {
             let connection = schema::open(&path)?;
             let file = FileIdentity::of(&path);
             let reader = SharedConnection {
@@ -254,7 +255,8 @@ impl SearchIndex {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, IndexError> {
         let open = schema::open_reader;
-        self.run(&self.reader, open, |connection| work(connection)).await
+        let work = self.locked(&self.reader, open, |connection| work(connection)).await;
+        self.checked(ports::blocking::read(work).await)
     }
 
     /// Runs work on the connection for writing.
@@ -263,22 +265,23 @@ impl SearchIndex {
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, IndexError> {
         let patience = self.patience;
-        self.run(&self.writer, schema::open_writer, move |connection| {
+        let work = self.locked(&self.writer, schema::open_writer, move |connection| {
             connection.busy_timeout(patience)?;
             work(connection)
-        })
-        .await
+        });
+        self.checked(spawn_blocking(work.await).await)
     }
 
-    async fn run<T: Send + 'static>(
+    /// The work with its connection, which no other work has before it ends.
+    async fn locked<T>(
         &self,
         on: &SharedConnection,
         open: fn(&Path) -> rusqlite::Result<Connection>,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, IndexError> {
+    ) -> impl FnOnce() -> rusqlite::Result<T> + Send + 'static {
         let access = Arc::clone(&on.access).lock_owned().await;
         let (connection, path) = (Arc::clone(&on.connection), self.path.clone());
-        let result = tokio::task::spawn_blocking(move || {
+        move || {
             // Held until the work ends, even if the future is dropped before.
             let _access = access;
             let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
@@ -287,8 +290,11 @@ impl SearchIndex {
                 closed @ None => closed.insert(open(&path)?),
             };
             work(connection)
-        });
-        let result = result.await.unwrap_or_else(|_| Err(rusqlite::Error::InvalidQuery));
+        }
+    }
+
+    fn checked<T>(&self, result: Result<rusqlite::Result<T>, JoinError>) -> Result<T, IndexError> {
+        let result = result.unwrap_or_else(|_| Err(rusqlite::Error::InvalidQuery));
         result.map_err(|cause| {
             if is_broken(&cause) {
                 tracing::warn!(index = %self.path.display(), "the search index is broken and will be rebuilt");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::blocking::in_own_thread;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
@@ -31,11 +32,13 @@ where
     let runtime = Handle::current();
     let made = spawn_blocking(move || {
         let _slot = slot;
-        runtime.block_on(async {
-            tokio::select! {
-                page = page() => Some(page),
-                _ = unwanted => None,
-            }
+        in_own_thread(|| {
+            runtime.block_on(async {
+                tokio::select! {
+                    page = page() => Some(page),
+                    _ = unwanted => None,
+                }
+            })
         })
     });
     made.await.ok().flatten()

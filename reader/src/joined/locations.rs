@@ -47,8 +47,8 @@ impl ChannelOfTeam {
     /// public. `None` if the archive has no event of it, unless it is known to be private.
     pub async fn newest(&self, archive: &dyn Archive) -> Result<Option<ChannelView>, ArchiveError> {
         let newest = self.snapshot(archive).await?;
-        let former = newest.as_ref().and_then(ChannelView::previous_id);
-        let is_private = self.visibility(archive, former.as_ref()).await?.is_private();
+        let known = visibilities(archive, &[(self, newest.as_ref())]).await?;
+        let is_private = known.into_iter().next().unwrap_or_default().is_private();
         Ok(match (newest, is_private) {
             (Some(mut newest), Some(is_private)) => {
                 newest.set_private(is_private);
@@ -73,53 +73,72 @@ impl ChannelOfTeam {
             }
         }
     }
+}
 
-    /// What is known about whether the channel is public, under its id and under the one before.
-    async fn visibility(
-        &self,
-        archive: &dyn Archive,
-        former: Option<&ChannelId>,
-    ) -> Result<VisibilityRegister, ArchiveError> {
-        let ids = std::iter::once(&self.channel).chain(former);
-        let keys: Vec<ItemKey> = ids.map(|channel| ItemKey::public_mark(&self.team, channel)).collect();
-        let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-        let registers = rows.iter().map(|row| VisibilityRegister::from_row(row.as_ref()));
-        Ok(registers.fold(VisibilityRegister::default(), VisibilityRegister::joined))
+/// Whether each of these channels is private now, with its newest snapshot.
+pub(crate) async fn are_private(
+    archive: &dyn Archive,
+    channels: &[(&ChannelOfTeam, Option<&ChannelView>)],
+) -> Result<Vec<bool>, ArchiveError> {
+    let known = visibilities(archive, channels).await?;
+    let said = channels.iter().map(|(_, snapshot)| snapshot.is_some_and(ChannelView::is_private));
+    Ok(known.iter().zip(said).map(|(known, said)| known.is_private().unwrap_or(said)).collect())
+}
+
+/// What is known about whether each of these channels is public, under its id and under the one before.
+async fn visibilities(
+    archive: &dyn Archive,
+    channels: &[(&ChannelOfTeam, Option<&ChannelView>)],
+) -> Result<Vec<VisibilityRegister>, ArchiveError> {
+    let (mut keys, mut owners) = (Vec::new(), Vec::new());
+    for (owner, (location, snapshot)) in channels.iter().enumerate() {
+        let former = snapshot.and_then(ChannelView::previous_id);
+        for channel in std::iter::once(&location.channel).chain(&former) {
+            keys.push(ItemKey::public_mark(&location.team, channel));
+            owners.push(owner);
+        }
     }
+    let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+    let mut registers = vec![VisibilityRegister::default(); channels.len()];
+    for (owner, row) in owners.into_iter().zip(rows) {
+        registers[owner] = registers[owner].clone().joined(VisibilityRegister::from_row(row.as_ref()));
+    }
+    Ok(registers)
 }
 
 /// Returns every location of the channel at this location in these workspaces: workspaces that share its id,
-/// and its previous and next ids. The first one is the channel's current location.
-pub async fn find_locations(
+/// and its previous and next ids, each with its newest snapshot. The first one is the channel's current location.
+pub(crate) async fn find_locations(
     archive: &dyn Archive,
-    location: &ChannelOfTeam,
+    location: ChannelOfTeam,
     teams: &[TeamId],
-) -> Result<Vec<ChannelOfTeam>, ArchiveError> {
-    let mut queue = VecDeque::from([location.clone()]);
-    // Each with the id under which it continues.
-    let mut found: Vec<(ChannelOfTeam, Option<ChannelId>)> = Vec::new();
+) -> Result<Vec<(ChannelOfTeam, Option<ChannelView>)>, ArchiveError> {
+    let mut queue = VecDeque::from([location]);
+    let mut found: Vec<(ChannelOfTeam, Option<ChannelView>)> = Vec::new();
     while let Some(location) = queue.pop_front() {
         // Cycles of ids end here.
         if found.len() >= MAX_LOCATIONS || found.iter().any(|(known, _)| *known == location) {
             continue;
         }
-        let snapshot = location.newest(archive).await?;
-        let (previous, next) =
-            snapshot.map_or((None, None), |snapshot| (snapshot.previous_id(), snapshot.next_id()));
-        let in_team =
-            |channel: &ChannelId| ChannelOfTeam { team: location.team.clone(), channel: channel.clone() };
-        queue.extend(previous.iter().chain(&next).map(in_team));
+        let snapshot = location.snapshot(archive).await?;
+        let previous = snapshot.as_ref().and_then(ChannelView::previous_id);
+        let in_team = |channel| ChannelOfTeam { team: location.team.clone(), channel };
+        queue.extend(previous.into_iter().chain(next_id(&snapshot)).map(in_team));
         for team in teams.iter().filter(|team| **team != location.team) {
             let shared = ChannelOfTeam { team: team.clone(), channel: location.channel.clone() };
             if shared.exists(archive).await? {
                 queue.push_back(shared);
             }
         }
-        found.push((location, next));
+        found.push((location, snapshot));
     }
     let ids: Vec<ChannelId> = found.iter().map(|(location, _)| location.channel.clone()).collect();
-    let continues = |next: &Option<ChannelId>| next.as_ref().is_some_and(|next| ids.contains(next));
     // The sort is stable: among equals, the requested location stays first.
-    found.sort_by_key(|(_, next)| continues(next));
-    Ok(found.into_iter().map(|(location, _)| location).collect())
+    found.sort_by_key(|(_, snapshot)| next_id(snapshot).is_some_and(|next| ids.contains(&next)));
+    Ok(found)
+}
+
+/// The id under which the channel continues.
+fn next_id(snapshot: &Option<ChannelView>) -> Option<ChannelId> {
+    snapshot.as_ref().and_then(ChannelView::next_id)
 }

@@ -103,6 +103,8 @@ impl Archive for EmbeddedArchive {
         let keys: Vec<ItemKey> = keys.iter().map(|key| (*key).clone()).collect();
         self.readers
             .read(move |connection| {
+                // Without it, each item is a transaction, which costs as much as reading the item.
+                let _transaction = connection.unchecked_transaction()?;
                 keys.iter().map(|key| Ok(read_item(connection, key)?.map(|(_, item)| item))).collect()
             })
             .await

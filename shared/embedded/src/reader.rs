@@ -39,8 +39,7 @@ impl ReaderPool {
     {
         let _permit = self.permits.acquire().await.map_err(|closed| closed.to_string())?;
         let readers = Arc::clone(self);
-        let read = tokio::task::spawn_blocking(move || readers.read_now(work));
-        match read.await {
+        match ports::blocking::read(move || readers.read_now(work)).await {
             Ok(result) => result.map_err(|error| error.to_string()),
             Err(panic) => Err(panic.to_string()),
         }

@@ -12,9 +12,11 @@
 //! * [`clock`]: the only access to wall-clock time. [`lease`]: how long a lease may last. [`metrics`]: the table of all metrics.
 //! * [`requests`]: priority of requests over workers in one process. [`throttle`]: a limit for log lines.
 //! * [`recent`]: values that are read again only after a while.
+//! * [`blocking`]: reads that block their thread.
 //! * [`reread`]: tokens and secrets that are read again while the process runs.
 
 pub mod archive;
+pub mod blocking;
 pub mod changes;
 pub mod claims;
 pub mod clock;
