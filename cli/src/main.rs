@@ -45,6 +45,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::CommandFactory;
+use ports::blocking::in_own_thread;
 use ports::clock::SystemClock;
 use process::config;
 
@@ -89,7 +90,10 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
             Ok(read::revisions(&*backend.archive(), &args, out).await?)
         }),
         Command::Search(args) => {
-            on_archive(&args.backend, async |backend| search::search(backend, &args, out).await)
+            // Its few reads are done before a second thread and a second connection would be ready.
+            in_own_thread(|| {
+                on_archive(&args.backend, async |backend| search::search(backend, &args, out).await)
+            })
         }
         Command::Index(args) => {
             on_archive(&args.backend, async |backend| search::index(backend, &args, out).await)
