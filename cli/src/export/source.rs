@@ -179,13 +179,11 @@ pub(super) fn remove_tokens(message: &mut MessageView) {
     if ![message.raw_event(), message.text()].into_iter().flatten().any(has_token) {
         return;
     }
-    let raw = message.raw();
-    let row = message.json_mut();
-    if let Some(mut raw) = raw {
+    if let Some(mut raw) = message.raw() {
         without_tokens(&mut raw);
-        row["raw_event"] = raw.to_string().into();
+        message.set_raw(&raw);
     }
-    without_tokens(row);
+    without_tokens(message.json_mut());
 }
 
 #[cfg(test)]
