@@ -15,7 +15,7 @@ use ports::requests::OpenRequests;
 use ports::reread::Reread;
 use process::config::ConfigError;
 use process::config::backend::Backend;
-use search::follower;
+use search::background;
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -79,7 +79,7 @@ impl Composition {
             // Its batches of texts take long; in a thread of their own they never stand before an event.
             workers.spawn_blocking(move || {
                 let following =
-                    follower::follow(&file, follower::POLL_INTERVAL, changes, archive, no_more_jobs);
+                    background::follow(&file, background::POLL_INTERVAL, changes, archive, no_more_jobs);
                 Handle::current().block_on(following);
             });
         }

@@ -13,7 +13,7 @@ use process::config::backend::{Backend, BackendArgs, BackendKind};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs, ViewerPrivate};
 use process::config::{self, IndexArgs};
 use process::{shutdown, telemetry};
-use search::follower;
+use search::background;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::spawn_blocking;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             let (file, changes, archive) = (file.clone(), backend.changes(), backend.archive());
             let stop = stop.clone();
             spawn_blocking(move || {
-                let following = follower::follow(&file, follower::POLL_INTERVAL, changes, archive, stop);
+                let following = background::follow(&file, background::POLL_INTERVAL, changes, archive, stop);
                 Handle::current().block_on(following)
             })
         });

@@ -2,7 +2,7 @@
 
 use ports::archive::{Archive, ArchiveError, Query, key};
 use rules::project;
-use rules::view::MessageView;
+use rules::view::{MessageView, file_id_text, is_file_deleted};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -73,15 +73,10 @@ pub fn verdict_text(verdict: &str) -> &str {
     }
 }
 
-/// Whether a message's file was deleted in Slack. Its bytes stay if they were stored before.
-pub fn is_deleted(file: &Value) -> bool {
-    file["deleted"] == true
-}
-
 /// Returns the state of a message's file: `held`, `deleted`, `failed` or a verdict; `None` while it is
-/// unknown. A file that is held may be deleted in Slack, see [`is_deleted`].
+/// unknown. A file that is held may be deleted in Slack, see [`is_file_deleted`].
 pub fn file_state<'m>(message: &'m MessageView, file: &Value) -> Option<&'m str> {
-    let id = file["id"].as_str()?;
+    let id = file_id_text(file)?;
     // The last part of a file's key is its id, followed by a name if it is another version.
     if message
         .stored_files()
@@ -89,7 +84,7 @@ pub fn file_state<'m>(message: &'m MessageView, file: &Value) -> Option<&'m str>
     {
         return Some("held");
     }
-    if is_deleted(file) {
+    if is_file_deleted(file) {
         return Some("deleted");
     }
     message.file_verdict(id).or(message.has_failed_files().then_some("failed"))

@@ -7,7 +7,7 @@ use ports::clock::TimestampMs;
 use ports::queue::QueueName;
 use ports::queue::topology::QUEUES;
 use ports::queue::waiting::WaitCause;
-use rules::waiting::{CAUSE, WaitState};
+use rules::waiting::{CAUSE, REASON, WaitState};
 use slack::ids::TeamId;
 
 /// Rows of a workspace and queue that are counted at most, so that a count takes a fraction of a second.
@@ -61,7 +61,7 @@ async fn count(archive: &dyn Archive, state: &WaitState) -> Result<Vec<WaitingJo
         rows += page.items.len();
         for row in &page.items {
             let Some(cause) = row.text(CAUSE).and_then(WaitCause::from_label) else { continue };
-            let reason = row.text("reason").unwrap_or_default();
+            let reason = row.text(REASON).unwrap_or_default();
             let of_cause = state.causes.get(&cause);
             let jobs = counted.entry(cause).or_insert_with(|| WaitingJobs {
                 team: state.team.clone(),

@@ -1,7 +1,5 @@
 //! Feeds the changes of the archive to the index, batch by batch.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, Item};
@@ -11,12 +9,10 @@ use reader::names::DisplayNames;
 use reader::search::document;
 use rules::project;
 use slack::ids::Ts;
-use tokio::sync::watch;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::canvases;
-use crate::check;
 pub use crate::index::BATCH_SIZE;
 use crate::index::{IndexError, SearchIndex};
 use crate::write::{IndexedMessage, IndexedText};
@@ -37,20 +33,8 @@ pub const DAYS_PER_BATCH: usize = 8;
 /// Maximum number of messages per read. Rows need more memory than words.
 const MAX_MESSAGES_PER_READ: usize = 10_000;
 
-/// Poll interval for an archive on this machine. A poll without changes needs two small reads.
-pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
-
-/// After a batch, [`follow`] rests for this multiple of the batch's duration, because the workers have
-/// priority. The rest is limited: on a busy machine a batch takes long, and new messages must still be found
-/// within seconds.
-const REST_FACTOR: u32 = 9;
-const MAX_REST: Duration = Duration::from_secs(1);
-
 /// How long rows are converted before other tasks may run.
 const MAX_POLL: Duration = Duration::from_millis(5);
-
-/// Delay after a failure. A full disk or a locked file is not repaired sooner.
-const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Why the index cannot follow the archive.
 #[derive(Debug, thiserror::Error)]
@@ -263,57 +247,6 @@ pub async fn catch_up_within(
         Ok(Err(FollowError::Index(error))) if error.is_busy() => Ok(false),
         Ok(result) => result,
         Err(_) => Ok(false),
-    }
-}
-
-/// Follows the archive until `stop` is set, and polls it at `poll_interval` once the index has caught
-/// up. Compares both once a day. Failures are logged and retried.
-pub async fn follow(
-    path: &Path,
-    poll_interval: Duration,
-    changes: Arc<dyn Changes>,
-    archive: Arc<dyn Archive>,
-    stop: watch::Receiver<bool>,
-) {
-    let checking = check::check_daily(path, &*changes, &*archive, stop.clone());
-    tokio::join!(index_changes(path, poll_interval, &*changes, &*archive, stop), checking);
-}
-
-async fn index_changes(
-    path: &Path,
-    poll_interval: Duration,
-    changes: &dyn Changes,
-    archive: &dyn Archive,
-    mut stop: watch::Receiver<bool>,
-) {
-    let mut open: Option<SearchIndex> = None;
-    let mut is_failing = false;
-    while !*stop.borrow() {
-        let started = Instant::now();
-        let step_on_current = async {
-            let index = SearchIndex::current(&mut open, path).await?;
-            step(&index, changes, archive, |_| !*stop.borrow()).await
-        };
-        let result = step_on_current.await;
-        let was_failing = std::mem::replace(&mut is_failing, result.is_err());
-        let rest = match result {
-            Ok(FollowStep::CaughtUp) => poll_interval,
-            Ok(FollowStep::Advanced(_) | FollowStep::Stopped) => {
-                (started.elapsed() * REST_FACTOR).min(MAX_REST)
-            }
-            Err(error) => {
-                open = None;
-                if !was_failing {
-                    tracing::warn!(%error, "the search index cannot follow the archive; retrying");
-                }
-                RETRY_DELAY
-            }
-        };
-        tokio::select! {
-            () = sleep(rest) => {}
-            // An error means that the sender was dropped because the process ends.
-            _ = stop.wait_for(|stopped| *stopped) => return,
-        }
     }
 }
 

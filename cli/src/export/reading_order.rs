@@ -30,7 +30,6 @@ pub(super) enum Arranged {
 }
 
 impl Arranged {
-    /// Returns the message, if there is one.
     pub(super) fn row(&self) -> Option<&MessageView> {
         match self {
             Self::Message(row, _) | Self::Reply(row) | Self::RootOutsideRange(row) => Some(row),
@@ -99,7 +98,7 @@ impl<'s, 'a> ArrangedChannel<'s, 'a> {
         channel: &'s ExportedChannel<'a>,
         progress: &mut ExportProgress,
     ) -> Result<Self, ArchiveError> {
-        let threads = ThreadTable::read(source, channel, progress).await?;
+        let threads = source.threads(channel, progress).await?;
         let (rows, joined) = (source.messages(channel), &channel.joined);
         let (waiting, read_threads) = (VecDeque::new(), HashSet::new());
         Ok(Self { source, joined, threads, rows, waiting, thread: None, read_threads })

@@ -1,6 +1,8 @@
 //! The contents of an export: channels, their messages as readers see them, and people.
 
-use ports::archive::{Archive, ArchiveError, Query};
+use std::collections::HashMap;
+
+use ports::archive::{Archive, ArchiveError, ItemKey, Query};
 use ports::files::Files;
 use reader::channels::{ChannelList, ChannelOrder};
 use reader::joined::{ChannelOfTeam, JoinedChannel};
@@ -9,13 +11,14 @@ use reader::rows::VisibleRows;
 use reader::{find, history};
 use rules::channel::index::bare_name;
 use rules::history::without_tokens;
+use rules::message::stored_version;
 use rules::project;
 use rules::view::{ChannelView, MessageView, PersonView};
 use slack::ids::{TeamId, Ts};
 
-use super::ExportArgs;
 use super::folders::FolderNames;
 use super::threads::ThreadTable;
+use super::{ExportArgs, ExportProgress};
 use crate::read::{ReadError, people_of};
 
 /// The prefix of tokens. A text without it contains no token.
@@ -148,6 +151,33 @@ impl<'a> ExportSource<'a> {
         VisibleRows::all(&channel.joined, query, project::message).within(&self.range)
     }
 
+    /// Reads the exported replies in a channel.
+    pub(crate) async fn threads(
+        &self,
+        channel: &ExportedChannel<'_>,
+        progress: &mut ExportProgress,
+    ) -> Result<ThreadTable, ArchiveError> {
+        let (mut table, mut users) = (ThreadTable::default(), HashMap::new());
+        let partition = channel.joined.current_location().messages();
+        let mut query = Query::partition(partition.clone());
+        query.after = self.range.key_before().map(|after| ItemKey::new(partition, after));
+        query.until = self.range.until.as_ref().map(Ts::to_string);
+        loop {
+            let page = channel.joined.query(&query).await?;
+            progress.read(page.items.len());
+            let exported = page.items.iter().filter(|item| {
+                if item.has_flag("deleted") { self.with_deleted } else { stored_version(item).is_some() }
+            });
+            for item in exported {
+                table.add(item, &mut users);
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(table),
+            }
+        }
+    }
+
     /// Returns a message as it is exported, without the credentials in its addresses. A deleted message is
     /// exported only on request, or as a tombstone if it has replies.
     pub(crate) fn shown(&self, mut message: MessageView, threads: &ThreadTable) -> Option<MessageView> {
@@ -179,13 +209,11 @@ pub(super) fn remove_tokens(message: &mut MessageView) {
     if ![message.raw_event(), message.text()].into_iter().flatten().any(has_token) {
         return;
     }
-    let raw = message.raw();
-    let row = message.json_mut();
-    if let Some(mut raw) = raw {
+    if let Some(mut raw) = message.raw() {
         without_tokens(&mut raw);
-        row["raw_event"] = raw.to_string().into();
+        message.set_raw(&raw);
     }
-    without_tokens(row);
+    without_tokens(message.json_mut());
 }
 
 #[cfg(test)]

@@ -5,12 +5,9 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-use ports::archive::{ArchiveError, Item, ItemKey, Query};
-use rules::message::{author, stored_version};
+use ports::archive::Item;
+use rules::message::author;
 use slack::ids::Ts;
-
-use super::ExportProgress;
-use super::source::{ExportSource, ExportedChannel};
 
 /// The replies in a channel.
 #[derive(Debug, Default)]
@@ -36,33 +33,6 @@ pub(crate) struct Replies<'t> {
 }
 
 impl ThreadTable {
-    /// Reads the exported replies.
-    pub(crate) async fn read(
-        source: &ExportSource<'_>,
-        channel: &ExportedChannel<'_>,
-        progress: &mut ExportProgress,
-    ) -> Result<Self, ArchiveError> {
-        let (mut table, mut users) = (Self::default(), HashMap::new());
-        let partition = channel.joined.current_location().messages();
-        let mut query = Query::partition(partition.clone());
-        query.after = source.range.key_before().map(|after| ItemKey::new(partition, after));
-        query.until = source.range.until.as_ref().map(Ts::to_string);
-        loop {
-            let page = channel.joined.query(&query).await?;
-            progress.read(page.items.len());
-            let exported = page.items.iter().filter(|item| {
-                if item.has_flag("deleted") { source.with_deleted } else { stored_version(item).is_some() }
-            });
-            for item in exported {
-                table.add(item, &mut users);
-            }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(table),
-            }
-        }
-    }
-
     /// Adds an item if it is a reply. `users` maps the table's users to their positions.
     pub(super) fn add(&mut self, item: &Item, users: &mut HashMap<String, NonZeroU32>) {
         let ts = |name: &str| Ts::parse(item.text(name)?).ok();

@@ -6,12 +6,13 @@
 //!   [`tags`] are the names that they show, and [`copies`] the files.
 //!   [`write`](mod@write) replaces the files, and [`upload`](mod@upload) copies them to a bucket.
 //! * [`search_parts`]: the search, which Pagefind makes of the pages.
-//! * [`check`] looks for what is wrong with a site. [`opt_outs`]: the only part that writes to the archive.
+//! * [`check`] looks for what is wrong with a site. [`error`]: why one could not be made. [`opt_outs`]: the only part that writes to the archive.
 
 mod channels;
 mod check;
 mod copies;
 mod dirty;
+mod error;
 mod month;
 mod opt_outs;
 #[cfg(test)]
@@ -26,13 +27,11 @@ mod timeline;
 mod upload;
 mod write;
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
-use ports::archive::ArchiveError;
 use ports::clock::SystemClock;
-use ports::files::FilesError;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::publish::{PublicNaming, PublicSearch, PublicSiteArgs, SiteUrl};
 use process::config::zone::ZoneArgs;
@@ -41,6 +40,7 @@ use slack::ids::TeamId;
 use tokio::sync::watch;
 
 use self::check::SiteProblem;
+pub(crate) use self::error::PublishError;
 use self::opt_outs::SiteOptOutCommand;
 use self::run::{PublishRun, RunOutcome};
 use self::settings::SiteSettings;
@@ -50,7 +50,7 @@ use crate::UsageError;
 use crate::blocking::on_archive;
 use crate::failure;
 use crate::plain;
-use crate::read::{ReadError, channel_name, team};
+use crate::read::{channel_name, team};
 
 /// What to do if no channel is named.
 const NOTHING_NAMED: &str =
@@ -120,58 +120,6 @@ pub(crate) struct PublishArgs {
     zone: ZoneArgs,
     #[command(flatten)]
     backend: BackendArgs,
-}
-
-/// Why a site could not be made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PublishError {
-    /// The folder belongs to something else.
-    #[error("{} has files, but is no site of `annalist publish`: choose an empty folder", .0.display())]
-    StrangeFolder(PathBuf),
-    /// Another run has the folder.
-    #[error("another run is publishing to {}: wait until it ends", .0.display())]
-    Busy(PathBuf),
-    /// There is nothing to check.
-    #[error("{} is no folder: publish a site first", .0.display())]
-    NoSite(PathBuf),
-    /// The state was written by another version.
-    #[error("the site was made by a newer Annalist: update this one, or choose an empty folder")]
-    NewerState,
-    /// The file of channels cannot be read.
-    #[error("cannot read the channels in {}: {error}", path.display())]
-    ChannelsFile {
-        /// The file.
-        path: PathBuf,
-        /// The failure.
-        error: io::Error,
-    },
-    /// The site cannot have the search that is asked for.
-    #[error("there is no Pagefind: install it, name it with --pagefind, or publish with --search off")]
-    NoSearchProgram,
-    /// The search was not made.
-    #[error("the site is complete but for its search: Pagefind failed for {0}")]
-    Search(String),
-    /// The system has no random numbers.
-    #[error("there are no random numbers: {0}")]
-    Random(String),
-    /// The archive failed.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// The store of files failed.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-    /// A channel was not found.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The state failed.
-    #[error("the state of the site failed: {0}")]
-    State(#[from] rusqlite::Error),
-    /// The bucket failed.
-    #[error("the site is complete, but its upload is not: {0}")]
-    Upload(String),
-    /// A file could not be written.
-    #[error("cannot write the site: {0}")]
-    Io(#[from] io::Error),
 }
 
 /// Runs the command, or changes a wish.

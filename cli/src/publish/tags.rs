@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reader::text::spans::TextSpan;
 use rules::publishing;
-use rules::view::MessageView;
+use rules::view::{MessageView, file_owner};
 use viewer::emoji::split_skin_tones;
 use viewer::pages::message::PageMessage;
 use viewer::pages::public;
@@ -22,7 +22,7 @@ impl UnitTags {
             self.0.extend(people.iter().map(|person| format!("u:{person}")));
             self.0.extend(channels.iter().map(|channel| format!("c:{channel}")));
         }
-        let owners = row.files().iter().filter_map(|file| file["user"].as_str());
+        let owners = row.files().iter().filter_map(file_owner);
         self.0.extend(row.user().into_iter().chain(owners).map(|user| format!("u:{user}")));
     }
 

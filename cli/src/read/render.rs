@@ -9,7 +9,7 @@ use reader::files;
 use reader::names::DisplayNames;
 use reader::numbers::human_size;
 use reader::text::{Manner, MessageText, flat};
-use rules::view::{MessageView, file_size};
+use rules::view::{MessageView, file_size, is_file_deleted};
 
 use crate::plain;
 use crate::zone::Zone;
@@ -137,7 +137,7 @@ fn shared_file(message: &MessageView, file: &Value) -> String {
     let mut shown = format!("[file: {}", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME));
     let size = file_size(file).map(human_size);
     let state = files::file_state(message, file);
-    let deleted = (files::is_deleted(file) && state != Some("deleted")).then(|| "deleted".to_owned());
+    let deleted = (is_file_deleted(file) && state != Some("deleted")).then(|| "deleted".to_owned());
     for detail in [size, state.map(plain::line), deleted].into_iter().flatten() {
         shown += &format!(", {detail}");
     }

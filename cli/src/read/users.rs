@@ -132,15 +132,15 @@ pub(crate) async fn people_of<'a>(
 /// `None` if they were erased.
 fn shown_person(item: &Item, team: &TeamId, organisations: &[Item]) -> Option<PersonView> {
     let PersonFacts { kind, .. } = PersonFacts::read(item, team.as_str())?;
-    let mut person = project::directory(item);
-    person["kind"] = kind.as_str().into();
+    let mut person = PersonView::from(project::directory(item));
+    person.set_kind(kind.as_str());
     if let Some(home) = item.text(ORGANISATION)
         && let Some(organisation) = organisations.iter().find(|row| row.key.timestamp == home)
         && let Some(name) = organisation::name(organisation)
     {
-        person["team_name"] = name.into();
+        person.set_organisation(name);
     }
-    Some(person.into())
+    Some(person)
 }
 
 fn person(out: &mut dyn Write, user: &PersonView) -> Result<(), ReadError> {

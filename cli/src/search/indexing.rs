@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
-use search::follower;
 use search::index::SearchIndex;
+use search::{background, follower};
 
 use crate::plain::{counted, grouped};
 use crate::progress::ProgressLine;
@@ -47,11 +47,11 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
     if args.follow {
         out.flush()?;
         let poll_interval = match args.backend.backend {
-            BackendKind::Embedded => follower::POLL_INTERVAL,
+            BackendKind::Embedded => background::POLL_INTERVAL,
             BackendKind::Aws => AWS_POLL_INTERVAL,
         };
         shutdown.mark_unchanged();
-        follower::follow(&file, poll_interval, backend.changes(), backend.archive(), shutdown).await;
+        background::follow(&file, poll_interval, backend.changes(), backend.archive(), shutdown).await;
     }
     Ok(())
 }

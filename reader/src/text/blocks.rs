@@ -248,8 +248,8 @@ pub(super) fn call(block: &Value, lines: &mut LineBuffer<'_>) {
 
 pub(super) fn file(block: &Value, lines: &mut LineBuffer<'_>) {
     let file = &block["file"];
-    let title = if text(file, "title").is_some() { &file["title"] } else { &file["name"] };
-    let spans = title_link(title, &file["external_url"], lines);
+    let title = if text(file, "title").is_some() { "title" } else { "name" };
+    let spans = title_link(&file[title], &file["external_url"], lines);
     if spans.is_empty() {
         unknown::trace(block).into_iter().for_each(|trace| lines.trace(trace));
     }

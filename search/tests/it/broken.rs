@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use search::follower;
 use search::hits;
 use search::index::SearchIndex;
+use search::{background, follower};
 use tokio::sync::watch;
 
 use crate::fixture::{SearchFixture, message, request};
@@ -129,7 +129,7 @@ async fn a_follower_rebuilds_an_index_that_was_deleted_while_open() {
     let (file, changes, archive) =
         (fixture.file(), Arc::clone(&fixture.changes), Arc::clone(&fixture.archive));
     let following = tokio::spawn(async move {
-        follower::follow(&file, Duration::from_millis(1), changes, archive, stopped).await
+        background::follow(&file, Duration::from_millis(1), changes, archive, stopped).await
     });
     for _ in 0..2 {
         while fixture.found(&fixture.index().await, "here").await.is_empty() {

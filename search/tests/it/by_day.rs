@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use search::background;
 use search::follower::{self, BATCH_SIZE, DAYS_PER_BATCH};
 use testkit::faults::{CallFault, FaultSchedule, FaultyArchive, PortMethod};
 use testkit::memory::watched::WatchedArchive;
@@ -100,7 +101,7 @@ async fn a_follower_stops_within_a_channel() {
     let (stop, stopped) = watch::channel(false);
     let archive = FaultyArchive::with_schedule(Arc::clone(&fixture.archive), Arc::new(StopOnFirstRead(stop)));
     let (file, changes) = (fixture.file(), Arc::clone(&fixture.changes));
-    follower::follow(&file, Duration::from_millis(1), changes, Arc::new(archive), stopped).await;
+    background::follow(&file, Duration::from_millis(1), changes, Arc::new(archive), stopped).await;
     let index = fixture.index().await;
     assert_eq!((index.count().await.unwrap(), index.cursor().await.unwrap()), (1_000, None));
 }

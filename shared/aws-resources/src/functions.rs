@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::parameters::{
-    self, ANSWERS, HAS_BOT_TOKEN, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN, HAS_PROCESSOR_TOKEN_ARN,
-    HAS_PROCESSOR_URL, HAS_SIGNING_SECRET_ARN, RESERVES, if_holds, unless_holds,
+    self, ANSWERS, ConcurrencyParameter, HAS_BOT_TOKEN, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN,
+    HAS_PROCESSOR_TOKEN_ARN, HAS_PROCESSOR_URL, HAS_SIGNING_SECRET_ARN, RESERVES, if_holds, unless_holds,
 };
 use super::{Resources, attribute_of, bucket, logical_id, reference, tables};
 use crate::names::{Names, settings};
@@ -49,6 +49,13 @@ impl TemplateFunction {
 
     pub(super) fn concurrency_parameter(&self) -> String {
         format!("{}Concurrency", self.id())
+    }
+
+    /// Its concurrency, if it can be set.
+    pub(super) fn concurrency(&self) -> Option<ConcurrencyParameter> {
+        let default = self.worker()?.concurrency?;
+        let (name, function) = (self.concurrency_parameter(), self.part.label());
+        Some(ConcurrencyParameter { name, default, function })
     }
 
     /// The worker whose queue triggers it.

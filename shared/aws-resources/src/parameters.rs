@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::functions::TemplateFunction;
-
 /// The bucket with the functions' code, and the prefix of its keys.
 pub(super) const CODE_BUCKET: &str = "CodeBucket";
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
@@ -74,7 +72,14 @@ const MAX_SILENCE_HOURS: u32 = 7 * 24;
 
 const SECRET_ARN: &str = "arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+";
 
-pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
+/// The concurrency of a function that can be set.
+pub(super) struct ConcurrencyParameter {
+    pub(super) name: String,
+    pub(super) default: u32,
+    pub(super) function: &'static str,
+}
+
+pub(super) fn all(concurrency: impl Iterator<Item = ConcurrencyParameter>) -> Map<String, Value> {
     let mut parameters = Map::new();
     let mut add = |name: &str, parameter: Value| drop(parameters.insert(name.to_owned(), parameter));
     add(
@@ -158,9 +163,7 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
                 requests a second. 0 reserves nothing, for accounts whose quota is too small",
         }),
     );
-    for function in functions {
-        let Some(default) = function.worker().and_then(|worker| worker.concurrency) else { continue };
-        let name = function.concurrency_parameter();
+    for ConcurrencyParameter { name, default, function } in concurrency {
         add(
             &name,
             json!({
@@ -168,7 +171,7 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
                 "Default": default,
                 "MinValue": MIN_CONCURRENCY,
                 "MaxValue": MOST_CONCURRENCY,
-                "Description": format!("How many {} functions run concurrently", function.part.label()),
+                "Description": format!("How many {function} functions run concurrently"),
             }),
         );
     }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Change, Malformed, SlackEvent, checked_name, message, version};
+use super::message::identity;
+use super::{Change, Malformed, SlackEvent, checked_name, version};
 use ports::archive::{Attributes, Guard, ItemKey, Update};
 use slack::catalogue::ReactionChange;
 use slack::envelope::{object_or_default, string_value, text_or_none};
@@ -97,7 +98,7 @@ pub(super) fn changes(event: &SlackEvent<'_>, change: ReactionChange) -> Result<
             // At one clock, removed wins over added: any fixed order will do.
             version: format!("{}/{state}", event.clock().padded()),
         },
-        set_if_absent: message::identity(&event.team, &channel, &ts),
+        set_if_absent: identity(&event.team, &channel, &ts),
         ..Update::new(ItemKey::message(&event.team, &channel, &ts))
     })])
 }

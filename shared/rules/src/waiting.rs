@@ -18,6 +18,9 @@ use slack::ids::TeamId;
 /// The attribute of a waiting job's row that names its [`WaitCause`].
 pub const CAUSE: &str = "cause";
 
+/// The attribute of a waiting job's row that says for people what it waits for.
+pub const REASON: &str = "reason";
+
 /// The register of the row: the number of its last change.
 const VERSION: &str = "version";
 

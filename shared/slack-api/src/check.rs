@@ -5,11 +5,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
-use super::error::code;
-use super::reply::date_s;
+use super::reply::{date_s, scopes};
 use super::tokens::TokenSecret;
 use super::{ApiError, ApiReply, BotToken, Method, TokenKind, WebApi};
 use ports::clock::{Clock, TimestampMs};
@@ -18,10 +16,6 @@ use slack::ids::TeamId;
 
 /// Slack responds within a fraction of a second.
 const TIMEOUT: Duration = Duration::from_secs(8);
-
-/// The header with the scopes of the token, which every response contains.
-/// <https://docs.slack.dev/apis/web-api/>
-const SCOPES: &str = "x-oauth-scopes";
 
 /// A token with Slack's response to it.
 #[derive(Debug)]
@@ -157,12 +151,6 @@ pub(super) fn bot_identity(reply: &ApiReply) -> Result<BotIdentity, ApiError> {
     })
 }
 
-/// The scopes of the token of a call, if Slack returned them.
-pub(super) fn scopes(headers: &HeaderMap) -> Option<BTreeSet<String>> {
-    let list = headers.get(SCOPES)?.to_str().ok()?;
-    Some(list.split(',').filter_map(|scope| code(scope.trim())).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,18 +166,5 @@ mod tests {
         {
             assert_eq!(ahead(before_s, after_s), expected, "{before_s}");
         }
-    }
-
-    #[test]
-    fn scopes_are_read_from_the_header() {
-        let scopes_of = |value: &str| {
-            let name = reqwest::header::HeaderName::from_static(SCOPES);
-            scopes(&HeaderMap::from_iter([(name, value.parse().unwrap())]))
-        };
-        let expected = BTreeSet::from(["channels:read".to_owned(), "files:read".to_owned()]);
-        assert_eq!(scopes_of("channels:read,files:read"), Some(expected.clone()));
-        assert_eq!(scopes_of(" files:read , channels:read, xoxb-1"), Some(expected));
-        assert_eq!(scopes_of(""), Some(BTreeSet::new()));
-        assert_eq!(scopes(&HeaderMap::new()), None);
     }
 }

@@ -10,7 +10,6 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde::Deserialize;
 
-use super::check::scopes;
 use super::error::{ApiError, TOO_LONG, code};
 use super::method::Method;
 use super::transport::SlackResponse;
@@ -22,6 +21,10 @@ const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// The pause if Slack requests one without a length.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(30);
+
+/// The header with the scopes of the token, which every response contains.
+/// <https://docs.slack.dev/apis/web-api/>
+const SCOPES: &str = "x-oauth-scopes";
 
 /// Slack's reply to a call that it accepted.
 #[derive(Debug)]
@@ -129,6 +132,12 @@ pub(super) fn date_s(headers: &HeaderMap) -> Option<i64> {
     Some(rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?.as_second())
 }
 
+/// The scopes of the token of a call, if Slack returned them.
+pub(super) fn scopes(headers: &HeaderMap) -> Option<BTreeSet<String>> {
+    let list = headers.get(SCOPES)?.to_str().ok()?;
+    Some(list.split(',').filter_map(|scope| code(scope.trim())).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,5 +162,18 @@ mod tests {
         for odd in ["", "-1", "soon", "1.5", "99999999999999999999"] {
             assert_eq!(retry_after(&headers(RETRY_AFTER, odd)), DEFAULT_PAUSE, "{odd}");
         }
+    }
+
+    #[test]
+    fn scopes_are_read_from_the_header() {
+        let scopes_of = |value: &str| {
+            let name = reqwest::header::HeaderName::from_static(SCOPES);
+            scopes(&HeaderMap::from_iter([(name, value.parse().unwrap())]))
+        };
+        let expected = BTreeSet::from(["channels:read".to_owned(), "files:read".to_owned()]);
+        assert_eq!(scopes_of("channels:read,files:read"), Some(expected.clone()));
+        assert_eq!(scopes_of(" files:read , channels:read, xoxb-1"), Some(expected));
+        assert_eq!(scopes_of(""), Some(BTreeSet::new()));
+        assert_eq!(scopes(&HeaderMap::new()), None);
     }
 }

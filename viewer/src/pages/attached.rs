@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use reader::files;
 use reader::numbers::human_size;
 use reader::plain;
-use rules::view::{MessageView, file_id, file_size};
+use rules::view::{MessageView, file_id, file_mimetype, file_size, is_file_deleted};
 use serde_json::Value;
 
 use super::{PageContext, with_code};
@@ -94,9 +94,9 @@ fn one(message: &MessageView, file: &Value, shown: &PageContext<'_>) -> Markup {
     let caption = html! {
         a class="file" href=(address) download { bdi { (name) } }
         @if let Some(size) = size { " " span class="quiet" { (size) } }
-        @if files::is_deleted(file) { " " span class="quiet" { "deleted in Slack" } }
+        @if is_file_deleted(file) { " " span class="quiet" { "deleted in Slack" } }
     };
-    match FileShape::from_content_type(file["mimetype"].as_str().unwrap_or_default()) {
+    match FileShape::from_content_type(file_mimetype(file).unwrap_or_default()) {
         FileShape::Image => html! {
             @let [width, height] = shown_size(file).map_or([None; 2], |size| size.map(Some));
             a class="picture" href=(address) { img src=(address) alt=(name) width=[width] height=[height] loading="lazy"; } (caption)

@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::{Method, WebApi};
@@ -23,6 +22,17 @@ struct PeoplePage<'a> {
     members: Vec<&'a RawValue>,
 }
 
+#[derive(Deserialize)]
+struct ListedPerson {
+    id: String,
+    profile: ListedProfile,
+}
+
+#[derive(Deserialize)]
+struct ListedProfile {
+    email: String,
+}
+
 /// Reads the e-mail addresses of a workspace's people, by their ids. Returns `None` if the token has no scope for
 /// them.
 ///
@@ -37,12 +47,10 @@ pub async fn emails(api: &WebApi, team: &TeamId) -> Result<Option<HashMap<String
             return Ok(None);
         }
         let people: PeoplePage<'_> = page.reply.read()?;
-        // An entry that is no JSON that can be read has no address.
-        let people = people.members.iter().filter_map(|raw| serde_json::from_str::<Value>(raw.get()).ok());
-        emails.extend(people.filter_map(|person| {
-            let email = person["profile"]["email"].as_str().filter(|email| !email.is_empty())?;
-            Some((person["id"].as_str()?.to_owned(), email.to_owned()))
-        }));
+        // An entry that cannot be read has no address.
+        let people = people.members.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok());
+        let addressed = people.filter(|person: &ListedPerson| !person.profile.email.is_empty());
+        emails.extend(addressed.map(|person| (person.id, person.profile.email)));
     }
     Ok(Some(emails))
 }

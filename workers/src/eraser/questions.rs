@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ports::archive::erasure::{ErasureFact, ErasureScope};
 use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Query, key, query_all};
-use rules::question::rows::question_of;
+use rules::question::rows::{question_of, user_of};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::{Eraser, EraserCounts};
@@ -68,6 +68,6 @@ impl Eraser<'_> {
     /// Whether the question of a post is covered.
     fn covers_question(&self, team: &TeamId, row: &Item) -> bool {
         let key = question_of(row).map(|(channel, ts)| ItemKey::question(team, &channel, &ts));
-        key.is_some_and(|key| self.covered.covers_content(&key, row.text("user")))
+        key.is_some_and(|key| self.covered.covers_content(&key, user_of(row)))
     }
 }

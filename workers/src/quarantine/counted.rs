@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use ports::archive::{ArchiveError, ArchiveExt, Attributes, Guard, Item, ItemKey, Update, WriteOutcome};
 use ports::queue::{Delivery, QueueRef};
+use rules::waiting::REASON;
 use serde_json::Value;
 
 use super::bounds::{ATTEMPTS, DAY_S, too_many_count};
-use super::{FIRST_SEEN, LAST_SEEN, WITHHELD, loss, partition, register, time};
+use super::{FIRST_SEEN, LAST_SEEN, MESSAGE_ID, WITHHELD, loss, partition, register, time};
 use crate::runtime::Ports;
 
 const COUNTED: &str = "counted";
@@ -83,13 +84,13 @@ fn counting(key: ItemKey, queue: QueueRef, stored: Option<&Item>, jobs: &[(&Deli
             (FIRST_SEEN, register(first).into()),
             (LAST_SEEN, register(last).into()),
             (KINDS, kinds.into()),
-            ("reason", reason.into()),
+            (REASON, reason.into()),
         ]),
         set_if_absent: attributes(vec![
             ("type", "quarantine".into()),
             ("queue", queue.name.spec().label.into()),
             ("group", COUNTED.into()),
-            ("message_id", COUNTED.into()),
+            (MESSAGE_ID, COUNTED.into()),
             ("attempts", 1.into()),
             ("payload", "{}".into()),
             (WITHHELD, true.into()),

@@ -25,6 +25,7 @@ use ports::clock::{Clock, TimestampMs};
 use ports::queue::job::{Job, Origin, Trial};
 use ports::queue::topology::QUEUES;
 use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueError, QueueName, QueueRef};
+use rules::waiting::REASON;
 use serde_json::Value;
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
@@ -43,6 +44,7 @@ pub use turns::release as release_waiting;
 
 const FIRST_SEEN: &str = "first_seen";
 const LAST_SEEN: &str = "last_seen";
+const MESSAGE_ID: &str = "message_id";
 
 /// Jobs read in one query: each may take a mebibyte.
 const READ_AT_ONCE: usize = 50;
@@ -271,7 +273,7 @@ impl Quarantined {
             id: format!("{queue}-{}", item.key.timestamp),
             queue,
             group: text("group"),
-            reason: text("reason"),
+            reason: text(REASON),
             attempts: u64::try_from(number("attempts")).unwrap_or_default(),
             first_seen: time(&item, FIRST_SEEN),
             last_seen: time(&item, LAST_SEEN),
@@ -282,7 +284,7 @@ impl Quarantined {
 
     /// The id that the queue gave the job.
     fn message_id(&self) -> Option<&str> {
-        self.item.text("message_id")
+        self.item.text(MESSAGE_ID)
     }
 
     /// The order in which jobs were sent. Within one millisecond, the message number decides on a queue with

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use ports::archive::{ArchiveError, ArchiveExt, Attributes, Guard, ItemKey, Update, WriteOutcome};
 use ports::queue::job::{Job, Origin, Payload};
 use ports::queue::{Delivery, QueueRef};
+use rules::waiting::REASON;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{FIRST_SEEN, LAST_SEEN, WITHHELD, bounds, register};
+use super::{FIRST_SEEN, LAST_SEEN, MESSAGE_ID, WITHHELD, bounds, register};
 use crate::runtime::Ports;
 
 /// The row of a job: in quarantine, or aside.
@@ -43,7 +44,7 @@ impl JobRow {
         };
         let mut set = named(vec![
             ("group", delivery.group.as_str().into()),
-            ("reason", reason.into()),
+            (REASON, reason.into()),
             ("attempts", delivery.receive_count.into()),
             ("payload", payload.into()),
         ]);
@@ -55,7 +56,7 @@ impl JobRow {
             ("type", self.kind.into()),
             ("queue", queue.name.spec().label.into()),
             (FIRST_SEEN, register(sent_at_ms).into()),
-            ("message_id", message_id.as_str().into()),
+            (MESSAGE_ID, message_id.as_str().into()),
         ]);
         let key = ItemKey::new(self.partition, sort_key(sent_at_ms, &message_id));
         let mut update = Update { set, set_if_absent: identity, ..Update::new(key) };

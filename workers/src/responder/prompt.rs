@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ports::archive::{ArchiveError, Item, ItemKey};
+use ports::archive::{ArchiveError, ItemKey};
 use processor::{ContextMessage, NamedId, Prompt};
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
@@ -11,9 +11,9 @@ use reader::text::{self, MessageText, flat};
 use reader::{find, joined::ChannelOfTeam, rows, thread};
 use rules::question::QuestionId;
 use rules::question::recognition::without_mention;
-use rules::question::rows::{QuestionRow, channel_name};
+use rules::question::rows::{QuestionRow, channel_name, file_keys};
 use rules::view::MessageView;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Responder;
 
@@ -58,7 +58,7 @@ impl Responder {
             now: Timestamp::from_millisecond(self.ports.clock.now().0).unwrap_or_default().to_string(),
             question: plain(&question_text, &names),
             context: newest_within(self.limits.context_bytes, before, &names),
-            files: row.as_ref().map(files).unwrap_or_default(),
+            files: row.iter().flat_map(file_keys).map(str::to_owned).collect(),
             raw,
             is_mention: asked.mentioned.is_some(),
         })
@@ -126,9 +126,4 @@ fn newest_within(
 fn plain(message_text: &MessageText, names: &DisplayNames<'_>) -> String {
     let lines: Vec<String> = message_text.lines.iter().map(|line| flat::line(line, names)).collect();
     lines.join("\n").trim().to_owned()
-}
-
-fn files(row: &Item) -> Vec<String> {
-    let files = row.attributes.get("files").and_then(Value::as_array);
-    files.into_iter().flatten().filter_map(|file| file.as_str().map(str::to_owned)).collect()
 }

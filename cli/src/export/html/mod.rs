@@ -142,7 +142,7 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         channel: &ExportedChannel<'a>,
         progress: &mut ExportProgress,
     ) -> Result<(), ExportError> {
-        let threads = ThreadTable::read(self.source, channel, progress).await?;
+        let threads = self.source.threads(channel, progress).await?;
         self.channel_menu = menu_of(&self.menu, channel.joined.current_location());
         let mut rows = self.source.messages(channel);
         let (mut listed, mut part): (Vec<ListedPart>, _) = (Vec::new(), PartMessages::default());

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use rules::view::file_id_text;
 use serde_json::{Map, Value, json};
 use slack::ids::{SLACKBOT, TeamId, Ts};
 
@@ -101,7 +102,7 @@ fn place_files(importer: Importer, message: &mut Map<String, Value>, places: &BT
     let Some(files) = message.get_mut("files").and_then(Value::as_array_mut) else { return };
     let mut lines = Vec::new();
     files.retain_mut(|file| {
-        let place = file["id"].as_str().and_then(|id| places.get(id)).unwrap_or(&FilePlace::Missing);
+        let place = file_id_text(file).and_then(|id| places.get(id)).unwrap_or(&FilePlace::Missing);
         let name =
             ["name", "title", "id"].iter().find_map(|name| file[*name].as_str()).unwrap_or("file").to_owned();
         let Some(file) = file.as_object_mut() else { return false };

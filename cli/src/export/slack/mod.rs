@@ -35,7 +35,6 @@ use self::importing::ImporterExport;
 pub(super) use self::importing::{ImportCounts, ImportRequest};
 use self::zipped::{EntryPacking, ZipManner, ZipSink};
 use super::source::{ExportSource, ExportedChannel};
-use super::threads::ThreadTable;
 use super::uploads::{SharedUpload, uploads_of};
 use super::{ExportError, ExportProgress};
 
@@ -145,7 +144,7 @@ impl SlackExport<'_, '_> {
         authors: &mut BTreeSet<String>,
         progress: &mut ExportProgress,
     ) -> Result<(), ExportError> {
-        let threads = ThreadTable::read(self.source, channel, progress).await?;
+        let threads = self.source.threads(channel, progress).await?;
         let mut rows = self.source.messages(channel);
         let (mut days, mut uploads) = (Days::default(), Vec::new());
         while let Some(page) = rows.next().await? {

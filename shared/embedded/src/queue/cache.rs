@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use rusqlite::params;
 
 use super::groups::Groups;
+use super::label;
 use super::recent::{KEY_BYTES, RecentIds};
-use super::{claim, label};
 use crate::connection::JOB_NUMBERS;
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
@@ -55,9 +55,6 @@ impl Memory {
             self.read_sends(transaction)?;
             self.groups.values_mut().for_each(Groups::wake_foreign);
             self.foreign_commits = transaction.foreign_commits;
-        }
-        for (queue, receipt) in std::mem::take(&mut self.abandoned) {
-            claim::change_visibility(transaction, self, queue, &[(receipt, std::time::Duration::ZERO)])?;
         }
         Ok(())
     }
@@ -193,6 +190,11 @@ impl Memory {
                 groups.make_ready(&group);
             }
         }
+    }
+
+    /// The messages to release: see [`Self::release_later`].
+    pub(super) fn take_abandoned(&mut self) -> Vec<(QueueRef, Receipt)> {
+        std::mem::take(&mut self.abandoned)
     }
 
     /// Lets the next operation release messages that were received for a caller that is gone.

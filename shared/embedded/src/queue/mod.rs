@@ -15,7 +15,7 @@ mod recent;
 mod send;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -74,8 +74,7 @@ impl EmbeddedQueue {
         let owner = self.owner;
         let max = request.max.min(MAX_RECEIVE);
         let work = move |transaction: &Transaction<'_>| {
-            let mut memory = lock(&memory);
-            memory.catch_up(transaction)?;
+            let mut memory = current(&memory, transaction)?;
             claim::claim(transaction, &mut memory, request.queue, max, request.visibility_timeout, owner)
         };
         // The caller may be gone by the time the claim is durable; the next operation then releases its
@@ -107,8 +106,7 @@ impl EmbeddedQueue {
         let memory = Arc::clone(&self.memory);
         let mut change = change;
         let work = move |transaction: &Transaction<'_>| {
-            let mut memory = lock(&memory);
-            memory.catch_up(transaction)?;
+            let mut memory = current(&memory, transaction)?;
             change(transaction, &mut memory)
         };
         match self.writer.run(work).await {
@@ -137,8 +135,7 @@ impl Queue for EmbeddedQueue {
         queues.dedup();
         let memory = Arc::clone(&self.memory);
         let work = move |transaction: &Transaction<'_>| {
-            let mut memory = lock(&memory);
-            memory.catch_up(transaction)?;
+            let mut memory = current(&memory, transaction)?;
             send::send(transaction, &mut memory, &fitting)
         };
         let sent = self.writer.run(work).await;
@@ -227,12 +224,24 @@ impl Queue for EmbeddedQueue {
         // What the send of an event does, so that it fails if that would: a transaction that writes nothing,
         // or only one page, succeeds on a full disk or a damaged table.
         let write_as_an_event = move |transaction: &Transaction<'_>| {
-            let mut memory = lock(&memory);
-            memory.catch_up(transaction)?;
+            let mut memory = current(&memory, transaction)?;
             send::probe(transaction, &mut memory)
         };
         self.writer.run(write_as_an_event).await.map_err(unavailable)
     }
+}
+
+/// The cache, as the transaction sees the tables. Messages that were received for a caller that is gone are released.
+fn current<'m>(
+    memory: &'m Arc<Mutex<Memory>>,
+    transaction: &Transaction<'_>,
+) -> rusqlite::Result<MutexGuard<'m, Memory>> {
+    let mut memory = lock(memory);
+    memory.catch_up(transaction)?;
+    for (queue, receipt) in memory.take_abandoned() {
+        claim::change_visibility(transaction, &mut memory, queue, &[(receipt, Duration::ZERO)])?;
+    }
+    Ok(memory)
 }
 
 /// The name of a queue in the tables.

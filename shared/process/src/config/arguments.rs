@@ -8,7 +8,7 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
 
 use super::settings_file::SettingsFile;
-use super::{ConfigError, backend, viewer};
+use super::{ConfigError, backend, backend_kind, viewer};
 
 /// Parses the arguments, the variables and the settings file of a command.
 ///
@@ -40,7 +40,7 @@ fn without_settings_of_aws(command: clap::Command, arguments: &[OsString]) -> cl
 
 fn hide_settings_of_aws(command: clap::Command, arguments: &[OsString]) -> clap::Command {
     let command = command.mut_args(|arg| {
-        let is_hidden = arg.is_hide_set() || arg.get_help_heading() == Some(backend::AWS_HEADING);
+        let is_hidden = arg.is_hide_set() || arg.get_help_heading() == Some(backend_kind::AWS_HEADING);
         arg.hide(is_hidden)
     });
     mut_named_subcommands(command, arguments, &|subcommand| hide_settings_of_aws(subcommand, arguments))

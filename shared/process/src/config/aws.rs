@@ -1,6 +1,7 @@
 //! Names of AWS resources. The AWS SDK reads AWS's own variables (`AWS_REGION`, `AWS_PROFILE`,
 //! `AWS_ENDPOINT_URL`, …), with their usual meaning.
 
+use super::backend_kind::AWS_HEADING as HEADING;
 use super::{ConfigError, SettingsArgs};
 use aws_resources::names::Names;
 
@@ -34,8 +35,6 @@ pub struct AwsOnlyArgs {
     #[command(flatten)]
     pub aws: AwsArgs,
 }
-
-const HEADING: &str = super::backend::AWS_HEADING;
 
 const DEFAULT_PREFIX: &str = "annalist";
 

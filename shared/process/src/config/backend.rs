@@ -7,6 +7,7 @@ use std::time::Duration;
 
 #[cfg(feature = "aws")]
 use super::aws::AwsArgs;
+pub use super::backend_kind::BackendKind;
 use super::bucket::{BUCKET_PLACE, BucketPlace, FilesPlaceError};
 #[cfg(feature = "embedded")]
 use super::bucket::{check_place, store_place, stored_place};
@@ -29,9 +30,6 @@ pub const INDEX_FILE: &str = "index.db";
 /// The variable that chooses the backend.
 pub(super) const VARIABLE: &str = "ANNALIST_BACKEND";
 
-/// The heading of the settings that matter on AWS alone.
-pub(super) const AWS_HEADING: &str = "With --backend aws";
-
 /// The backend and its location.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BackendArgs {
@@ -51,15 +49,6 @@ pub struct BackendArgs {
     #[cfg(feature = "aws")]
     #[command(flatten)]
     pub aws: AwsArgs,
-}
-
-/// The available backends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum BackendKind {
-    /// SQLite and a folder.
-    Embedded,
-    /// SQS FIFO, DynamoDB and S3.
-    Aws,
 }
 
 impl BackendArgs {
@@ -342,14 +331,5 @@ impl fmt::Display for BackendArgs {
             #[cfg(not(feature = "aws"))]
             BackendKind::Aws => f.write_str("AWS"),
         }
-    }
-}
-
-impl fmt::Display for BackendKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Embedded => "embedded",
-            Self::Aws => "aws",
-        })
     }
 }

@@ -4,6 +4,7 @@ mod arguments;
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
+mod backend_kind;
 pub mod bucket;
 pub mod copy;
 mod instance;
@@ -13,6 +14,7 @@ pub mod named_file;
 pub mod nightly;
 pub mod publish;
 pub mod secrets;
+mod setting_names;
 mod settings_file;
 mod settings_lines;
 pub mod setup;
@@ -33,9 +35,10 @@ pub use ::slack::credentials::{APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SecretVaria
 pub use arguments::parse;
 pub use instance::instance_id;
 pub use log::{log_filter, log_filter_or};
+pub use setting_names::is_setting;
 pub use settings_file::{
     SETTINGS_FILE, SettingsArgs, SettingsFacts, SettingsFile, SettingsFileError, SettingsFileState,
-    forbidden_settings_file, is_setting, settings_facts, settings_warning,
+    forbidden_settings_file, settings_facts, settings_warning,
 };
 pub use signing::{optional_signing_secrets, signing_secrets, signing_secrets_with_rereads};
 
@@ -220,7 +223,7 @@ pub enum ConfigError {
     #[error(
         "this build has no {0} backend: build it with `--features {0}`, or set ANNALIST_BACKEND to the one it has"
     )]
-    NotBuilt(backend::BackendKind),
+    NotBuilt(backend_kind::BackendKind),
     /// A bucket is named twice.
     #[error(
         "ANNALIST_FILES (--files) is for a data folder: on AWS, files are in ANNALIST_BUCKET; leave it out"

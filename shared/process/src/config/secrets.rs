@@ -6,7 +6,8 @@ use secrecy::SecretString;
 use slack::credentials::{APP_TOKEN, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET, SecretVariable};
 
 use super::ConfigError;
-use super::settings_file::{self, BOT_TOKENS_FILE};
+use super::setting_names::BOT_TOKENS_FILE;
+use super::settings_file;
 use super::viewer::CLIENT_SECRET;
 
 /// A secret and the variable that sets it.
@@ -64,7 +65,7 @@ pub(super) async fn from_secrets_manager(
 
 #[cfg(not(feature = "aws"))]
 pub(super) async fn from_secrets_manager(_: SecretVariable, _: &str) -> Result<SecretString, ConfigError> {
-    Err(ConfigError::NotBuilt(super::backend::BackendKind::Aws))
+    Err(ConfigError::NotBuilt(super::backend_kind::BackendKind::Aws))
 }
 
 /// The files that may contain secrets: those of tokens and of settings.

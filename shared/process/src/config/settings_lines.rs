@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::settings_file::{DATA, NAMES, SETTINGS, is_ours, is_setting};
+use super::setting_names::{DATA, NAMES, SETTINGS, is_ours, is_setting};
 
 /// The longest name of a variable that a mistake repeats.
 const MAX_NAME_BYTES: usize = 64;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::settings_file::API_URL;
+use super::setting_names::API_URL;
 use super::slack::SlackArgs;
 use super::{DataArgs, SETTINGS_FILE, SettingsFile, SettingsFileError, environment};
 

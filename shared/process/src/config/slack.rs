@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::settings_file::{API_URL, BOT_TOKENS_FILE};
+use super::setting_names::{API_URL, BOT_TOKENS_FILE};
 use super::{BOT_TOKEN, ConfigError, secrets, tokens};
 use ports::clock::SystemClock;
 use slack_api::{ApiUrl, WebApi};

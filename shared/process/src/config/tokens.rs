@@ -11,7 +11,7 @@ use slack_api::tokens::{ReadTokens, TokenSecret, parse_token_table};
 
 use super::named_file::{MAX_SETTING_BYTES, read_text};
 use super::secrets::{FoundSecret, SecretPlace, from_secrets_manager};
-use super::settings_file::BOT_TOKENS_FILE;
+use super::setting_names::BOT_TOKENS_FILE;
 use super::{BOT_TOKEN, ConfigError};
 
 /// A file costs nothing to read.

@@ -11,7 +11,6 @@ use super::super::file::row::Share;
 use super::super::file::{FileJob, FileObject};
 use super::super::visibility::{self, VisibilityEvidence};
 use super::super::{Malformed, SlackEvent, checked_name, version};
-use super::fold::{ChannelState, KeptEvent};
 use ports::archive::{Attributes, Item, ItemKey, Update, text_attributes};
 use slack::catalogue::{ChannelChange, EventRule, EventType, Visibility};
 use slack::envelope;
@@ -124,6 +123,11 @@ impl ChannelEvent {
         ChannelChange::by_name(&self.kind) == Some(ChannelChange::Created)
     }
 
+    /// The event as the rows of its channels store it.
+    pub(super) fn kept(&self) -> KeptEvent {
+        KeptEvent::new(self.kind.clone(), self.raw.clone())
+    }
+
     /// What it shows about whether its channel is public.
     pub fn evidence(&self) -> Option<VisibilityEvidence> {
         let value = envelope::parse_value(&self.raw).unwrap_or_default();
@@ -142,6 +146,44 @@ impl ChannelEvent {
                 Update { set_if_absent, ..Update::new(ItemKey::channel(&self.team, channel, &self.clock)) }
             })
             .collect()
+    }
+}
+
+/// A stored event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptEvent {
+    pub(super) kind: String,
+    pub(super) raw: String,
+    pub(super) value: Value,
+}
+
+impl KeptEvent {
+    fn new(kind: String, raw: String) -> Self {
+        // Unreadable events are not stored: only an older version of this program may have stored one.
+        let value = envelope::parse_value(&raw).unwrap_or_default();
+        Self { kind, raw, value }
+    }
+
+    pub(super) fn text(&self, pointer: &str) -> Option<&str> {
+        self.value.pointer(pointer).and_then(Value::as_str)
+    }
+
+    fn number(&self, pointer: &str) -> Option<i64> {
+        self.value.pointer(pointer).and_then(Value::as_i64)
+    }
+
+    /// The old and the new id of an id change, if both are valid.
+    pub(super) fn changed_ids(&self) -> Option<(ChannelId, ChannelId)> {
+        let id = |pointer| ChannelId::parse(self.text(pointer)?).ok();
+        if ChannelChange::by_name(&self.kind) != Some(ChannelChange::IdChanged) {
+            return None;
+        }
+        Some((id("/old_channel_id")?, id("/new_channel_id")?))
+    }
+
+    /// The former id of `channel`, if this event changed the id to `channel`.
+    pub(super) fn former_id(&self, channel: &ChannelId) -> Option<ChannelId> {
+        self.changed_ids().filter(|(old, new)| new == channel && old != channel).map(|(old, _)| old)
     }
 }
 
@@ -172,16 +214,6 @@ pub(super) fn shown_as_private(kind: &str, value: &Value) -> Option<bool> {
         | Visibility::PublicMark
         | Visibility::NoChannel => None,
     }
-}
-
-/// Whether a listed channel differs from the channel's newest row. A listing that repeats itself every hour
-/// is not stored every hour.
-pub fn is_channel_changed(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
-    let Some(newest) = newest else { return true };
-    let known = ChannelState::from_row(newest);
-    let mut updated = known.clone();
-    updated.apply(&KeptEvent::new(listed.kind.clone(), listed.raw.clone()), &listed.channel);
-    updated != known
 }
 
 /// When a channel was created, if an event stored in this row contains the time.

@@ -6,11 +6,10 @@ use serde_json::Value;
 
 use super::super::version;
 use super::canvases;
-use super::event::{LISTED, identity, kept_events, shown_as_private};
+use super::event::{ChannelEvent, KeptEvent, LISTED, identity, kept_events, shown_as_private};
 use super::index::DELETED_PREFIX;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
 use slack::catalogue::ChannelChange;
-use slack::envelope;
 use slack::ids::{ChannelId, TeamId};
 
 /// The register of a snapshot: the number of events it was folded from, then a hash of it.
@@ -35,44 +34,6 @@ const SNAPSHOT: [&str; 13] = [
     "shared_with",
     "raw_event",
 ];
-
-/// A stored event.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KeptEvent {
-    kind: String,
-    raw: String,
-    value: Value,
-}
-
-impl KeptEvent {
-    pub(super) fn new(kind: String, raw: String) -> Self {
-        // Unreadable events are not stored: only an older version of this program may have stored one.
-        let value = envelope::parse_value(&raw).unwrap_or_default();
-        Self { kind, raw, value }
-    }
-
-    fn text(&self, pointer: &str) -> Option<&str> {
-        self.value.pointer(pointer).and_then(Value::as_str)
-    }
-
-    pub(super) fn number(&self, pointer: &str) -> Option<i64> {
-        self.value.pointer(pointer).and_then(Value::as_i64)
-    }
-
-    /// The old and the new id of an id change, if both are valid.
-    fn changed_ids(&self) -> Option<(ChannelId, ChannelId)> {
-        let id = |pointer| ChannelId::parse(self.text(pointer)?).ok();
-        if ChannelChange::by_name(&self.kind) != Some(ChannelChange::IdChanged) {
-            return None;
-        }
-        Some((id("/old_channel_id")?, id("/new_channel_id")?))
-    }
-
-    /// The former id of `channel`, if this event changed the id to `channel`.
-    fn former_id(&self, channel: &ChannelId) -> Option<ChannelId> {
-        self.changed_ids().filter(|(old, new)| new == channel && old != channel).map(|(old, _)| old)
-    }
-}
 
 #[derive(Debug, Clone, PartialEq)]
 struct ChannelRow {
@@ -208,6 +169,16 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
     folded
 }
 
+/// Whether a listed channel differs from the channel's newest row. A listing that repeats itself every hour
+/// is not stored every hour.
+pub fn is_channel_changed(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
+    let Some(newest) = newest else { return true };
+    let known = ChannelState::from_row(newest);
+    let mut updated = known.clone();
+    updated.apply(&listed.kept(), listed.channel());
+    updated != known
+}
+
 /// The version of a snapshot, by which it is compared with others of its row.
 fn snapshot_version(known: &FoldedChannel, attributes: &Attributes) -> String {
     let content = Value::Object(attributes.clone()).to_string();
@@ -256,7 +227,7 @@ impl ChannelState {
     }
 
     /// Applies an event. An unknown one changes nothing.
-    pub(super) fn apply(&mut self, event: &KeptEvent, channel: &ChannelId) {
+    fn apply(&mut self, event: &KeptEvent, channel: &ChannelId) {
         if let Some(private) = shown_as_private(&event.kind, &event.value) {
             self.visibility = Some(visibility(private));
         }

@@ -186,16 +186,16 @@ fn a_listing_sets_all_fields_at_its_clock_and_odd_fields_change_nothing() {
         "topic": { "value": "t" }, "purpose": { "value": "" }, "previous_names": 7 });
     let listing = listed(whole, "5.000000").unwrap();
     let before = FoldedRows::from_events(&[created("old", "1.000000")]);
-    assert!(super::super::is_channel_changed(before.items("C1").last(), &listing));
+    assert!(is_channel_changed(before.items("C1").last(), &listing));
     listing.inserts().iter().for_each(|insert| rows.write(insert));
     rows.refold();
     // The rename that is newer than the listing still wins.
     assert_eq!(rows.newest("C1")["names_history"], json!(["newer", "missed", "old"]));
-    assert!(!super::super::is_channel_changed(rows.items("C1").get(1), &listing));
+    assert!(!is_channel_changed(rows.items("C1").get(1), &listing));
 
     let odd =
         json!({ "id": "C1", "name": "newer", "is_archived": "yes", "topic": 3, "purpose": { "value": [] } });
-    assert!(!super::super::is_channel_changed(rows.items("C1").last(), &listed(odd, "6.000000").unwrap()));
+    assert!(!is_channel_changed(rows.items("C1").last(), &listed(odd, "6.000000").unwrap()));
     for malformed in [
         json!({ "id": "C1" }),
         json!({ "name": "x" }),
@@ -220,13 +220,13 @@ fn a_listing_names_the_canvas_of_a_channel_and_a_later_one_without_it_removes_no
         "tabz": [tab("../F"), 7, null, tab("F4")] });
     let listing = listed(whole, "5.000000");
     let mut rows = FoldedRows::from_events(&[created("a", "1.000000")]);
-    assert!(super::super::is_channel_changed(rows.items("C1").last(), &listing));
+    assert!(is_channel_changed(rows.items("C1").last(), &listing));
     for event in [&listing, &listed(json!({ "canvas": null, "tabs": {} }), "6.000000")] {
         event.inserts().iter().for_each(|insert| rows.write(insert));
     }
     rows.refold();
     assert_eq!(rows.newest("C1")["canvas"], "F2");
-    assert!(!super::super::is_channel_changed(rows.items("C1").last(), &listed(Value::Null, "7.000000")));
+    assert!(!is_channel_changed(rows.items("C1").last(), &listed(Value::Null, "7.000000")));
     let jobs = listing.canvas_jobs();
     let files: Vec<&str> = jobs.iter().map(|(key, _)| key.timestamp.as_str()).collect();
     assert_eq!(files, ["F2", "F3", "F4"]);

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use slack::ids::FileId;
 
-pub use event::{ChannelEvent, created, is_channel_changed};
-pub use fold::{is_public, is_shared};
+pub use event::{ChannelEvent, created};
+pub use fold::{is_channel_changed, is_public, is_shared};
 
 /// The maximum number of canvases of a channel: Slack shows a few tabs.
 const MAX_CANVASES: usize = 20;

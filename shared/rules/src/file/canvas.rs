@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use super::object::{FileObject, edit_time};
-use super::row::{StoredBytes, file_identity, versions};
+use super::stored::{StoredBytes, file_identity, versions};
 use ports::archive::{Guard, Item, ItemKey, Update};
 use ports::files::FileKey;
 use slack::ids::{FileId, TeamId};

@@ -2,7 +2,7 @@
 //! The register changes with each edit, so that followers of messages read the text again.
 
 use super::object::edit_time;
-use super::row::{Share, file_identity};
+use super::stored::{Share, file_identity};
 use crate::message;
 use crate::version::hash;
 use ports::archive::{Guard, Item, ItemKey, Update, text_attributes};

@@ -2,6 +2,7 @@
 //!
 //! * [`object`]: a file object reduced to the needed fields, and the result that it allows without a request.
 //! * [`state`]: the state of a file, as a register: the greatest state stays.
+//! * [`stored`]: what its rows have in common.
 //! * [`row`]: the row of a file, the register on the messages it was shared in, and what readers see of both.
 //! * [`canvas`]: the versions of a canvas, one per edit.
 //! * [`canvas_text`]: the text of a canvas, for search; [`page_text`] reads it from a page.
@@ -19,6 +20,7 @@ pub mod object;
 pub mod page_text;
 pub mod row;
 pub mod state;
+mod stored;
 
 use std::borrow::Cow;
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::object::FileObject;
 use super::state::{FileState, FileVerdict};
+pub use super::stored::{Share, StoredBytes};
+use super::stored::{VERSION, file_identity, versions};
 use super::{canvas, canvas_text};
 use crate::message;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
@@ -29,37 +30,12 @@ const SHARED: &str = "shared#";
 const OBJECT: &str = "object";
 const OBJECT_VERSION: &str = "object_version";
 
-/// The prefix of the marks for stored versions of a file. Each has its source and its size in its name.
-const VERSION: &str = "version#";
-
 /// The prefix of the marks for bytes that must be deleted, one per key.
 const UNSHARED: &str = "bytes#";
 
 /// The maximum number of shares on a file's row, which must fit an item. Every message still has its file's
 /// state.
 pub const MAX_SHARES: usize = 1000;
-
-/// A message that shares a file.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Share {
-    pub channel: ChannelId,
-    pub ts: Ts,
-}
-
-/// The stored bytes of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredBytes {
-    pub key: FileKey,
-    /// Their source, as returned by [`FileObject::source`].
-    pub source: String,
-    pub size_bytes: u64,
-    /// Their SHA-256, in hex.
-    pub sha256: String,
-}
-
-pub(super) fn file_identity(team: &TeamId, file: &FileId) -> Attributes {
-    text_attributes([("type", "file"), ("team_id", team.as_str()), ("file_id", file.as_str())])
-}
 
 fn state_guard(file: &FileId, state: &FileState) -> Guard {
     Guard::Greater { register: format!("{STATE}{file}"), version: state.version() }
@@ -159,15 +135,6 @@ pub fn share(name: &str) -> Option<Share> {
 /// The shares in a file's row.
 pub fn shares(item: &Item) -> impl Iterator<Item = Share> + '_ {
     item.attributes.keys().filter_map(|name| share(name))
-}
-
-/// The stored versions in a file's row: source, size, key. Rows that earlier versions of this program wrote
-/// have none.
-pub(super) fn versions(item: &Item) -> impl Iterator<Item = (&str, u64, FileKey)> {
-    item.attributes.iter().filter_map(|(name, key)| {
-        let (source, size_bytes) = name.strip_prefix(VERSION)?.split_once('#')?;
-        Some((source, size_bytes.parse().ok()?, FileKey::from_stored(key.as_str()?)?))
-    })
 }
 
 /// The key of the stored version that matches an object: from the same source, and of the same size; of a

@@ -325,6 +325,17 @@ pub fn question_of(item: &Item) -> Option<(ChannelId, Ts)> {
     Some((ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?))
 }
 
+/// The user with whom a row of the responder is erased.
+pub fn user_of(item: &Item) -> Option<&str> {
+    item.text("user")
+}
+
+/// The keys of the files of a stored question.
+pub fn file_keys(question: &Item) -> impl Iterator<Item = &str> {
+    let files = question.attributes.get("files").and_then(Value::as_array);
+    files.into_iter().flatten().filter_map(Value::as_str)
+}
+
 /// Whether a row of the responder belongs to this question.
 pub fn belongs_to(item: &Item, channel: &ChannelId, question_ts: &Ts) -> bool {
     question_of(item).is_some_and(|(of, ts)| of == *channel && ts == *question_ts)

@@ -142,6 +142,31 @@ impl MessageView {
     pub fn raw(&self) -> Option<Value> {
         envelope::parse_value(self.raw_event()?).ok()
     }
+
+    /// Replaces the message as Slack sent it.
+    pub fn set_raw(&mut self, raw: &Value) {
+        self.0["raw_event"] = raw.to_string().into();
+    }
+}
+
+/// The id of a message's file, as Slack gives it.
+pub fn file_id_text(file: &Value) -> Option<&str> {
+    file["id"].as_str()
+}
+
+/// The id of the person or the app's user who uploaded a message's file.
+pub fn file_owner(file: &Value) -> Option<&str> {
+    file["user"].as_str()
+}
+
+/// The content type of a message's file, as Slack reports it.
+pub fn file_mimetype(file: &Value) -> Option<&str> {
+    file["mimetype"].as_str()
+}
+
+/// Whether a message's file was deleted in Slack. Its bytes stay if they were stored before.
+pub fn is_file_deleted(file: &Value) -> bool {
+    file["deleted"] == true
 }
 
 /// The size of a message's file in bytes, if Slack gives one.
@@ -151,7 +176,7 @@ pub fn file_size(file: &Value) -> Option<u64> {
 
 /// The id of a message's file.
 pub fn file_id(file: &Value) -> Option<FileId> {
-    FileId::parse(file["id"].as_str()?).ok()
+    FileId::parse(file_id_text(file)?).ok()
 }
 
 #[cfg(test)]

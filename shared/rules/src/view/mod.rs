@@ -8,7 +8,9 @@ mod person;
 
 pub use channel::ChannelView;
 pub use file::{FileVersionView, FileView};
-pub use message::{MessageView, file_id, file_size};
+pub use message::{
+    MessageView, file_id, file_id_text, file_mimetype, file_owner, file_size, is_file_deleted,
+};
 pub use person::PersonView;
 
 use serde_json::Value;

@@ -50,9 +50,17 @@ impl PersonView {
         self.text_of("kind")
     }
 
+    pub fn set_kind(&mut self, kind: &str) {
+        self.0["kind"] = kind.into();
+    }
+
     /// The name of their organisation, if it is another one and the reader added it.
     pub fn organisation(&self) -> Option<&str> {
         self.text_of("team_name")
+    }
+
+    pub fn set_organisation(&mut self, name: &str) {
+        self.0["team_name"] = name.into();
     }
 
     /// When a profile was first seen.
