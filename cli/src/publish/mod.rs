@@ -33,7 +33,8 @@ use std::time::Duration;
 use ports::archive::ArchiveError;
 use ports::clock::SystemClock;
 use ports::files::FilesError;
-use process::config::backend::{Backend, BackendArgs};
+use process::config::backend::{Backend, BackendArgs, BackendError};
+use process::config::bucket::FilesPlaceError;
 use process::config::publish::{PublicNaming, PublicSearch, PublicSiteArgs, SiteUrl};
 use process::config::zone::ZoneArgs;
 use serde_json::json;
@@ -154,6 +155,11 @@ pub(crate) enum PublishError {
     /// The system has no random numbers.
     #[error("there are no random numbers: {0}")]
     Random(String),
+    /// The archive's files are in a bucket that was not named.
+    #[error(
+        "the files of this archive are in {0}: set --files-in {0} (ANNALIST_FILES); --files says which of them to copy"
+    )]
+    FilesElsewhere(String),
     /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -186,7 +192,18 @@ pub(crate) fn command(command: &PublishCommand, out: &mut dyn Write) -> anyhow::
                 return Err(UsageError::new(NOTHING_NAMED).into());
             }
             on_archive(&args.backend, async |backend| run(backend, &command.publish, out).await)
+                .map_err(with_own_flag)
         }
+    }
+}
+
+/// Names the flag of a run in the error of an archive whose files are elsewhere: every other command calls it `--files`.
+fn with_own_flag(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(BackendError::Files(FilesPlaceError::Elsewhere(place))) => {
+            PublishError::FilesElsewhere(place.clone()).into()
+        }
+        Some(_) | None => error,
     }
 }
 
