@@ -1,10 +1,12 @@
 //! The state of the files of messages, in words.
 
-use ports::archive::{Archive, ArchiveError, Query, key};
+use ports::archive::{Archive, ArchiveError, Item, Query, key};
+use rules::file::row;
 use rules::project;
 use rules::view::{MessageView, file_id_text, is_file_deleted};
 use serde::Serialize;
 use serde_json::Value;
+use slack::ids::{Ts, UserId};
 
 use crate::find;
 
@@ -54,6 +56,25 @@ pub async fn missing(archive: &dyn Archive) -> Result<MissingFiles, ArchiveError
         }
     }
     Ok(missing)
+}
+
+/// Who uploaded a file, and when.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct FileOrigin {
+    pub user: Option<UserId>,
+    /// When a message shared it for the last time, or otherwise when it was uploaded.
+    pub shared_at: Option<Ts>,
+}
+
+impl FileOrigin {
+    /// Reads it from a file's row.
+    pub fn read(item: &Item) -> Self {
+        let object = row::object(item);
+        let user = object.as_ref().and_then(|object| UserId::parse(object.user.as_deref()?).ok());
+        let shared_at = row::shares(item).map(|share| share.ts).max_by_key(Ts::micros);
+        let created = || Ts::parse(&format!("{}.000000", object.as_ref()?.created?)).ok();
+        Self { user, shared_at: shared_at.or_else(created) }
+    }
 }
 
 /// Returns the explanation of a verdict, for people.

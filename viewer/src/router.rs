@@ -17,7 +17,7 @@ use crate::access::{Admission, ViewerAccess};
 use crate::access_log::OpenedRoute;
 use crate::answer::{NOT_NOW, PageError, error_page, notice_response, program_error, redirect_to};
 use crate::assets::{self, Asset};
-use crate::handlers::{about, feeds, links, messages, search, site};
+use crate::handlers::{about, feeds, figures, links, messages, search, site};
 use crate::login;
 use crate::page_thread::{PAGE_TIMEOUT, on_page_thread};
 use crate::pages::login::query_value;
@@ -47,7 +47,7 @@ pub fn router(mut viewer: Viewer) -> Router {
         .route("/files/{team}/{file}", get(file_bytes::file))
         .route("/canvas/{team}/{file}", get(site::canvas))
         .route("/pictures/{team}/{hash}", get(file_bytes::picture))
-        .route("/stats", get(site::figures))
+        .route("/stats", get(figures::figures))
         .route("/coverage", get(site::coverage))
         .fallback(links::fallback)
         .layer(middleware::from_fn_with_state(Arc::clone(&state), limit_concurrency))

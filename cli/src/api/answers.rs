@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::ReadApi;
 use super::error::ApiError;
-use super::routes::{ApiCall, ApiCommand, ApiRoute};
+use super::routes::{ApiCall, ApiCommand, ApiRoute, WITH_NAMES};
 use crate::UsageError;
 use crate::plain;
 use crate::read::{
@@ -84,7 +84,8 @@ pub(super) async fn answer(
         ApiCommand::Messages => {
             let (since, until) = (call.time("since")?, call.time("until")?);
             let channel = in_channel(one_more);
-            let args = MessagesArgs { channel, since, until, flat: false, figures: false };
+            let with_names = call.flag(WITH_NAMES)?;
+            let args = MessagesArgs { channel, since, until, flat: false, figures: false, with_names };
             read::messages(&*archive, &args, out).await?;
             keep_newest(&mut body.0, call.limit).then(|| first_ts(&body.0)).flatten()
         }
@@ -108,7 +109,8 @@ pub(super) async fn answer(
         }
         ApiCommand::Files => {
             let channel = call.text("channel").map(|_| call.channel());
-            read::files(&*archive, &FilesArgs { channel, read: args(call.limit) }, out).await?;
+            let args = FilesArgs { channel, with_names: call.flag(WITH_NAMES)?, read: args(call.limit) };
+            read::files(&*archive, &args, out).await?;
             None
         }
         ApiCommand::Search => search(&call, &searchable(), out).await?,
@@ -133,7 +135,8 @@ fn next_parameter(command: ApiCommand) -> &'static str {
 
 fn message(call: &ApiCall, read: read::ReadArgs) -> Result<MessageArgs, ApiError> {
     let ts = call.ts("ts")?.ok_or_else(|| ApiError::invalid("the parameter ts is missing"))?;
-    Ok(MessageArgs { channel: call.channel(), ts, thread_ts: None, until: call.ts("until")?, read })
+    let (until, with_names) = (call.ts("until")?, call.flag(WITH_NAMES)?);
+    Ok(MessageArgs { channel: call.channel(), ts, thread_ts: None, until, with_names, read })
 }
 
 /// Searches, and returns the position from which it goes on.

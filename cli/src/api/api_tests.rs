@@ -185,8 +185,10 @@ async fn every_route_answers_what_the_command_prints() {
         until: read::TimeBound::parse("2023-11-14T22:13:30Z").ok(),
         flat: false,
         figures: false,
+        with_names: false,
     };
     let edited = message_args("C1", "1700000002.000000");
+    let named = read::MessageArgs { with_names: true, ..root.clone() };
     let state =
         read::SnapshotArgs { channel: in_channel(), history: false, figures: false, forget_public: false };
     let index = process::config::IndexArgs { folder: None };
@@ -198,7 +200,7 @@ async fn every_route_answers_what_the_command_prints() {
     let found = ["deploy", "in:general", "--json", "--tz", "UTC", "--data", data.to_str().unwrap()];
     let found: search::SearchArgs = parsed(&found).unwrap();
     let users = read::UsersArgs { history: None, figures: false, read: read() };
-    let files = read::FilesArgs { channel: None, read: read() };
+    let files = read::FilesArgs { channel: None, with_names: false, read: read() };
     let files = read::FilesArgs { read: read::ReadArgs { backend: fixture.data(), ..files.read }, ..files };
     for (path, printed) in [
         ("channels", output(async |out| read::channels(&searchable, &channels, out).await).await.unwrap()),
@@ -213,6 +215,10 @@ async fn every_route_answers_what_the_command_prints() {
         (
             "thread?channel=general&ts=1700000001.000000&team=T1",
             output(async |out| read::thread(archive, &root, out).await).await.unwrap(),
+        ),
+        (
+            "thread?channel=general&ts=1700000001.000000&with_names=true",
+            output(async |out| read::thread(archive, &named, out).await).await.unwrap(),
         ),
         (
             "revisions?channel=C1&ts=p1700000002000000",
@@ -374,6 +380,9 @@ async fn every_answer_to_a_restricted_reader_is_that_of_an_archive_without_the_p
         "messages?channel=C1&limit=3",
         "messages?channel=C2",
         "messages?channel=%23plans-secret",
+        "messages?channel=C1&with_names=true",
+        "messages?channel=C2&with_names=true",
+        "files?with_names=true",
         "thread?channel=C2&ts=1700000001.000000",
         "thread?channel=C1&ts=1700000020.000000",
         "revisions?channel=C2&ts=1700000002.000000",

@@ -100,7 +100,14 @@ async fn readers_cost_little_more_than_the_operator() {
     let mut args = message_args("C1", ts).read;
     args.limit = std::num::NonZeroUsize::new(1_000);
     let channel = read::ChannelArgs { channel: "C2".to_owned(), read: args };
-    let args = read::MessagesArgs { channel, since: None, until: None, flat: false, figures: false };
+    let args = read::MessagesArgs {
+        channel,
+        since: None,
+        until: None,
+        flat: false,
+        figures: false,
+        with_names: false,
+    };
     let archive = whole.archive();
     let command =
         fastest(async || drop(output(async |out| read::messages(archive, &args, out).await).await.unwrap()));

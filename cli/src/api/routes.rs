@@ -57,13 +57,16 @@ const WHOLE: Limit = Limit { default: None, max: 1_000_000 };
 pub(super) static ROUTES: [ApiRoute; 8] = [
     route("channels", ApiCommand::Channels, &[], &[], WHOLE),
     route("channel", ApiCommand::Channel, &["channel"], &[], WHOLE),
-    route("messages", ApiCommand::Messages, &["channel"], &["since", "until"], MESSAGES),
-    route("thread", ApiCommand::Thread, &["channel", "ts"], &["until"], MESSAGES),
-    route("revisions", ApiCommand::Revisions, &["channel", "ts"], &["skip"], MESSAGES),
+    route("messages", ApiCommand::Messages, &["channel"], &["since", "until", WITH_NAMES], MESSAGES),
+    route("thread", ApiCommand::Thread, &["channel", "ts"], &["until", WITH_NAMES], MESSAGES),
+    route("revisions", ApiCommand::Revisions, &["channel", "ts"], &["skip", WITH_NAMES], MESSAGES),
     route("users", ApiCommand::Users, &[], &[], WHOLE),
     route("search", ApiCommand::Search, &["q"], &["include_deleted", "before"], HITS),
-    route("files", ApiCommand::Files, &[], &["channel"], WHOLE),
+    route("files", ApiCommand::Files, &[], &["channel", WITH_NAMES], WHOLE),
 ];
+
+/// The parameter for names, as `--with-names`.
+pub(super) const WITH_NAMES: &str = "with_names";
 
 /// The parameters of every route.
 pub(super) const COMMON: [&str; 2] = ["team", "limit"];

@@ -39,6 +39,11 @@ pub(crate) enum PublishError {
     /// The system has no random numbers.
     #[error("there are no random numbers: {0}")]
     Random(String),
+    /// The archive's files are in a bucket that was not named.
+    #[error(
+        "the files of this archive are in {0}: set --files-in {0} (ANNALIST_FILES); --files says which of them to copy"
+    )]
+    FilesElsewhere(String),
     /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),

@@ -32,7 +32,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use ports::clock::SystemClock;
-use process::config::backend::{Backend, BackendArgs};
+use process::config::backend::{Backend, BackendArgs, BackendError};
+use process::config::bucket::FilesPlaceError;
 use process::config::publish::{PublicNaming, PublicSearch, PublicSiteArgs, SiteUrl};
 use process::config::zone::ZoneArgs;
 use serde_json::json;
@@ -134,7 +135,18 @@ pub(crate) fn command(command: &PublishCommand, out: &mut dyn Write) -> anyhow::
                 return Err(UsageError::new(NOTHING_NAMED).into());
             }
             on_archive(&args.backend, async |backend| run(backend, &command.publish, out).await)
+                .map_err(with_own_flag)
         }
+    }
+}
+
+/// Names the flag of a run in the error of an archive whose files are elsewhere: every other command calls it `--files`.
+fn with_own_flag(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(BackendError::Files(FilesPlaceError::Elsewhere(place))) => {
+            PublishError::FilesElsewhere(place.clone()).into()
+        }
+        Some(_) | None => error,
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn channels(
     let teams = find::requested_teams(archive, read.team.as_ref()).await?;
     let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
     let zone = Zone::from_args(&read.zone);
-    let activity = if read.json { None } else { Some(searchable.activity(*count).await) };
+    let activity = if read.json && !count { None } else { Some(searchable.activity(*count).await) };
     let order = if read.json { ChannelOrder::Id } else { ChannelOrder::Name };
     let list = ChannelList::read(archive, &teams, order).await?;
     let (mut shown_team, mut names) = (None, DisplayNames::for_teams(archive, Vec::new()));
@@ -66,6 +66,12 @@ pub(crate) async fn channels(
             }
             if in_teams.len() > 1 {
                 line["team_ids"] = json!(in_teams);
+            }
+            if let Some(Ok(counted)) = &activity {
+                let channel = find::joined_channel(archive, &row.location, &teams).await?;
+                let Activity { messages, last, .. } = Activity::of(&channel, counted);
+                line["messages"] = messages.into();
+                line["last_ts"] = json!(last);
             }
             if *figures {
                 figures::channel::add_channel_figures(
@@ -244,6 +250,20 @@ mod tests {
                 "C5 (no name yet) 2 2023-11-17",
             ]
         );
+    }
+
+    #[tokio::test]
+    async fn json_with_count_has_the_number_of_messages_and_the_last_one() {
+        let fixture = workspace().await;
+        let counted = ChannelsArgs { count: true, ..args(true) };
+        let text = printed(&fixture, &counted).await.unwrap();
+        let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |id: &str| {
+            let row = rows.iter().find(|row| row["channel_id"] == id).unwrap();
+            (row["messages"].clone(), row["last_ts"].clone())
+        };
+        assert_eq!(of("C5"), (json!(2), json!("1700200000.000000")));
+        assert_eq!(of("C1"), (json!(0), json!(null)));
     }
 
     #[tokio::test]

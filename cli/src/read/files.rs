@@ -4,13 +4,17 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use ports::archive::{Archive, Item, Query, key};
-use reader::files::verdict_text;
+use reader::files::{FileOrigin, verdict_text};
 use reader::find;
+use reader::names::DisplayNames;
 use reader::numbers::human_size;
 use reader::rows::VisibleRows;
 use rules::file::row::{self, Share};
+use rules::message::rfc3339;
 use rules::project;
 use rules::view::FileView;
+use serde_json::json;
+use slack::ids::UserId;
 
 use super::{ReadArgs, ReadError};
 use crate::plain;
@@ -24,8 +28,31 @@ pub(crate) struct FilesArgs {
     /// Only those shared in this channel: its name or id, such as '#general' or C0123ABCD
     #[arg(value_name = "CHANNEL", value_parser = super::target::channel)]
     pub(crate) channel: Option<String>,
+    /// With user_id and user_name of who uploaded each, and the time when it was last shared
+    #[arg(long, requires = "json")]
+    pub(crate) with_names: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+/// A file that is listed.
+struct ListedFile {
+    file: FileView,
+    origin: FileOrigin,
+}
+
+impl ListedFile {
+    fn read(item: &Item) -> Option<Self> {
+        Some(Self { file: project::file(item)?, origin: FileOrigin::read(item) })
+    }
+
+    fn add_names(&mut self, names: &DisplayNames<'_>) {
+        let FileOrigin { user, shared_at } = &self.origin;
+        let json = self.file.json_mut();
+        json["user_id"] = json!(user);
+        json["user_name"] = json!(user.as_ref().map(|user| names.person_name(user.as_str())));
+        json["time"] = json!(shared_at.as_ref().map(rfc3339));
+    }
 }
 
 /// Counts of the printed files, for the summary line.
@@ -81,13 +108,15 @@ pub(crate) async fn files(
         let channel = find::find_channel(archive, name, read.team.as_ref()).await?;
         let is_in =
             |share: Share| channel.locations().iter().any(|location| location.channel == share.channel);
-        let shown = |item: &Item| row::shares(item).any(is_in).then(|| project::file(item)).flatten();
+        let shown = |item: &Item| row::shares(item).any(is_in).then(|| ListedFile::read(item)).flatten();
         let query = Query::partition(key::files(&channel.current_location().team));
-        list(VisibleRows::all(&channel, query, shown), read, &mut sum, out).await?;
+        let names = args.with_names.then(|| DisplayNames::for_teams(archive, channel.teams()));
+        list(VisibleRows::all(&channel, query, shown), names, read, &mut sum, out).await?;
     } else {
         for team in find::requested_teams(archive, read.team.as_ref()).await? {
             let query = Query::partition(key::files(&team));
-            list(VisibleRows::all(archive, query, project::file), read, &mut sum, out).await?;
+            let names = args.with_names.then(|| DisplayNames::new(archive, team));
+            list(VisibleRows::all(archive, query, ListedFile::read), names, read, &mut sum, out).await?;
         }
     }
     if !read.json {
@@ -97,7 +126,8 @@ pub(crate) async fn files(
 }
 
 async fn list(
-    mut rows: VisibleRows<'_, FileView>,
+    mut rows: VisibleRows<'_, ListedFile>,
+    mut names: Option<DisplayNames<'_>>,
     read: &ReadArgs,
     sum: &mut Sum,
     out: &mut dyn Write,
@@ -106,8 +136,16 @@ async fn list(
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
-    while let Some(page) = rows.next().await? {
-        for file in &page {
+    while let Some(mut page) = rows.next().await? {
+        if let Some(names) = &mut names {
+            names
+                .learn_people(
+                    page.iter().filter_map(|listed| listed.origin.user.as_ref()).map(UserId::as_str),
+                )
+                .await?;
+            page.iter_mut().for_each(|listed| listed.add_names(names));
+        }
+        for ListedFile { file, .. } in &page {
             let file = addresses.of(file.as_json());
             if read.json {
                 plain::json_line(out, &*file)?;
@@ -155,7 +193,7 @@ mod tests {
 
     async fn printed(fixture: &CliFixture, channel: Option<&str>, json: bool) -> String {
         let read = ReadArgs { json, ..message_args("C1", "1700000001.000000").read };
-        let args = FilesArgs { channel: channel.map(str::to_owned), read };
+        let args = FilesArgs { channel: channel.map(str::to_owned), with_names: false, read };
         output(async |out| files(fixture.archive(), &args, out).await).await.unwrap()
     }
 

@@ -34,6 +34,9 @@ pub(crate) async fn messages(
         rows.keep_newest(limit.get()).await?;
     }
     let mut printer = MessagePrinter::new(archive, &channel, read, out);
+    if args.with_names {
+        printer = printer.with_names(archive, &channel);
+    }
     if read.json || args.flat {
         let mut threads = ThreadFigures::new(&channel);
         while let Some(mut page) = rows.next().await? {
@@ -75,7 +78,7 @@ mod tests {
     fn args() -> MessagesArgs {
         let channel =
             ChannelArgs { channel: "C1".into(), read: message_args("C1", "1700000001.000000").read };
-        MessagesArgs { channel, since: None, until: None, flat: false, figures: false }
+        MessagesArgs { channel, since: None, until: None, flat: false, figures: false, with_names: false }
     }
 
     async fn printed(fixture: &CliFixture, args: &MessagesArgs) -> String {

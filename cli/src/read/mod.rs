@@ -6,7 +6,8 @@
 //!   has the errors for channels that are not found.
 //! * [`messages`], [`thread`], [`revisions`], [`users`], [`user_groups`], [`files`], [`gaps`], [`coverage`], [`channels`] and
 //!   [`snapshots`] are the commands.
-//! * [`threads`] prints replies under their roots; [`printer`] and [`render`] print messages.
+//! * [`threads`] prints replies under their roots; [`printer`] and [`render`] print messages, [`with_names`] adds names to
+//!   their JSON.
 
 mod channel;
 mod channels;
@@ -24,6 +25,7 @@ mod thread;
 mod threads;
 mod user_groups;
 mod users;
+mod with_names;
 
 use std::borrow::Cow;
 use std::io;
@@ -157,13 +159,16 @@ pub(crate) struct MessagesArgs {
     /// With the figures of each message: words, mentions, reactions, replies
     #[arg(long, requires = "json")]
     pub(crate) figures: bool,
+    /// With user_id, user_name, channel_name, time and permalink
+    #[arg(long, requires = "json")]
+    pub(crate) with_names: bool,
 }
 
 /// `annalist channels`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ChannelsArgs {
     /// Bring the search index up to date first, so that every message is counted
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) count: bool,
     /// With the name, members, kind and age of each as channelstats has them
     #[arg(long, requires = "json")]

@@ -9,6 +9,7 @@ use reader::text::{self, MessageText};
 use rules::view::MessageView;
 
 use super::render::{self, MessageLayout};
+use super::with_names::MessageNames;
 use super::{ReadArgs, ReadError};
 use crate::plain;
 use crate::zone::Zone;
@@ -21,6 +22,8 @@ pub(super) struct MessagePrinter<'a> {
     args: &'a ReadArgs,
     printed: usize,
     is_zone_named: bool,
+    /// What JSON has of names, if it has some.
+    names: Option<MessageNames<'a>>,
 }
 
 impl<'a> MessagePrinter<'a> {
@@ -32,7 +35,12 @@ impl<'a> MessagePrinter<'a> {
     ) -> Self {
         let text = (!args.json)
             .then(|| (DisplayNames::for_teams(archive, channel.teams()), Zone::from_args(&args.zone)));
-        Self { out, text, args, printed: 0, is_zone_named: false }
+        Self { out, text, args, printed: 0, is_zone_named: false, names: None }
+    }
+
+    /// Adds names to JSON.
+    pub(super) fn with_names(self, archive: &'a dyn Archive, channel: &JoinedChannel<'_>) -> Self {
+        Self { names: Some(MessageNames::new(archive, channel)), ..self }
     }
 
     /// Prints messages. `layout` is only called for text.
@@ -45,8 +53,17 @@ impl<'a> MessagePrinter<'a> {
         match &mut self.text {
             None => {
                 let addresses = self.args.file_addresses()?;
-                for message in messages {
-                    plain::json_line(self.out, &*addresses.of(message.as_json()))?;
+                match &mut self.names {
+                    None => {
+                        for message in messages {
+                            plain::json_line(self.out, &*addresses.of(message.as_json()))?;
+                        }
+                    }
+                    Some(names) => {
+                        for message in &names.add(messages).await? {
+                            plain::json_line(self.out, &*addresses.of(message))?;
+                        }
+                    }
                 }
             }
             Some((names, zone)) => {

@@ -30,6 +30,9 @@ pub(crate) async fn revisions(
         .collect();
     let current = current.and_then(|current| version_at(&current, &since, args));
     let mut printer = MessagePrinter::new(archive, &channel, &args.read, out);
+    if args.with_names {
+        printer = printer.with_names(archive, &channel);
+    }
     printer.print(&replaced, render::as_replaced_version).await?;
     match (current, printer.printed()) {
         (None, 0) => Err(ReadError::UnknownMessage { channel: args.channel.clone(), ts: args.ts.clone() }),

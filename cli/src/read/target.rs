@@ -17,6 +17,8 @@ pub(crate) struct MessageArgs {
     pub(crate) thread_ts: Option<Ts>,
     /// Only the part of a thread before this message.
     pub(crate) until: Option<Ts>,
+    /// Whether JSON has names.
+    pub(crate) with_names: bool,
     pub(crate) read: ReadArgs,
 }
 
@@ -29,6 +31,9 @@ struct MessageTarget {
     /// The message's timestamp, such as 1620000000.000200 or p1620000000000200
     #[arg(value_name = "TS", value_parser = ts)]
     ts: Option<Ts>,
+    /// With user_id, user_name, channel_name, time and permalink
+    #[arg(long, requires = "json")]
+    with_names: bool,
     #[command(flatten)]
     read: ReadArgs,
 }
@@ -45,18 +50,18 @@ impl Args for MessageArgs {
 
 impl FromArgMatches for MessageArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let MessageTarget { channel, ts, read } = MessageTarget::from_arg_matches(matches)?;
+        let MessageTarget { channel, ts, with_names, read } = MessageTarget::from_arg_matches(matches)?;
         match (SlackLink::parse(&channel), ts) {
             (Some(SlackLink { channel, ts: Some(ts), thread_ts }), None) => {
-                Ok(Self { channel, ts, thread_ts, until: None, read })
+                Ok(Self { channel, ts, thread_ts, until: None, with_names, read })
             }
             (Some(SlackLink { ts: Some(_), .. }), Some(_)) => {
                 Err(Error::raw(ErrorKind::ArgumentConflict, "a link to a message needs no additional <TS>\n"))
             }
             (Some(SlackLink { channel, ts: None, .. }), Some(ts)) => {
-                Ok(Self { channel, ts, thread_ts: None, until: None, read })
+                Ok(Self { channel, ts, thread_ts: None, until: None, with_names, read })
             }
-            (None, Some(ts)) => Ok(Self { channel, ts, thread_ts: None, until: None, read }),
+            (None, Some(ts)) => Ok(Self { channel, ts, thread_ts: None, until: None, with_names, read }),
             (_, None) => Err(Error::raw(
                 ErrorKind::MissingRequiredArgument,
                 "a message is named by <CHANNEL> <TS>, or by its Slack link alone\n",

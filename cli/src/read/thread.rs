@@ -35,6 +35,9 @@ pub(crate) async fn thread(
     }
 
     let mut printer = MessagePrinter::new(archive, &channel, &args.read, out);
+    if args.with_names {
+        printer = printer.with_names(archive, &channel);
+    }
     printer.print(root.as_slice(), |_| MessageLayout::default()).await?;
     while let Some(page) = replies.next().await? {
         printer.print(&page, |_| MessageLayout { indent: 4, ..MessageLayout::default() }).await?;

@@ -46,6 +46,9 @@ pub(crate) struct ReportArgs {
     /// A week as ISO 8601 counts them, such as 2026-W46; otherwise the last one that is over
     #[arg(long, value_name = "WEEK", value_parser = Period::week, conflicts_with_all = ["from", "to"])]
     week: Option<Period>,
+    /// A month, such as 2026-08, compared with the month before
+    #[arg(long, value_name = "MONTH", value_parser = Period::month, conflicts_with_all = ["week", "from", "to"])]
+    month: Option<Period>,
     /// From this date on: midnight in UTC, or a time such as 2026-11-20T09:30:00Z
     #[arg(long, value_name = "DATE", value_parser = date, requires = "to")]
     from: Option<Ts>,
@@ -59,7 +62,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Which reports are stored
-    #[arg(long, conflicts_with_all = ["week", "from", "channel", "user", "html"])]
+    #[arg(long, conflicts_with_all = ["week", "month", "from", "channel", "user", "html"])]
     list: bool,
     /// One JSON object
     #[arg(long, conflicts_with = "html")]
@@ -88,7 +91,7 @@ pub(crate) async fn run(
     }
     let period = match (&args.from, &args.to) {
         (Some(from), Some(to)) => Period::between(from, to).map_err(UsageError::new)?,
-        _ => args.week.unwrap_or_else(|| Period::last_week(now)),
+        _ => args.week.or(args.month).unwrap_or_else(|| Period::last_week(now)),
     };
     let (team, scope) = match (&args.channel, &args.user) {
         (Some(name), _) => {

@@ -54,6 +54,7 @@ async fn text_output_fits_eighty_columns_with_any_names() {
         "People",
         "#general",
         "Most replies",
+        "Posted for the first time",
     ] {
         assert!(text.contains(expected), "{expected} is missing in\n{text}");
     }
@@ -131,6 +132,22 @@ async fn json_has_the_documented_keys() {
     assert_eq!(
         (&range["from"], &range["figures"]["messages"]["value"]),
         (&"2026-11-09T00:00:00Z".into(), &14.into())
+    );
+    let month: ReportArgs = parsed(&["--month", "2026-11", "--json", "--data", "unused"]).unwrap();
+    let month = json(printed(&fixture, &month).await.unwrap());
+    assert_eq!((&month["from"], &month["to"]), (&"2026-11-01".into(), &"2026-12-01".into()));
+    assert_eq!(month["previous"], serde_json::json!({ "from": "2026-10-01", "to": "2026-11-01" }));
+    assert_eq!(month["figures"]["messages"]["value"], 22);
+    assert_eq!(month["trend"].as_array().unwrap().len(), 12);
+    let trend = whole["trend"].as_array().unwrap();
+    let part = |from: &str, to: &str, messages: u64| serde_json::json!({ "from": from, "to": to, "messages": messages });
+    assert_eq!(
+        trend[9..],
+        [
+            part("2026-10-26", "2026-11-02", 0),
+            part("2026-11-02", "2026-11-09", 1),
+            part("2026-11-09", "2026-11-16", 21),
+        ]
     );
     let last = json(printed(&fixture, &ReportArgs { json: true, week: None, ..args() }).await.unwrap());
     assert_eq!(last["from"], "2026-11-16", "the last week that is over");

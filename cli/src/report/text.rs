@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use reader::figures::report::{FigureName, FiguresReport, Scope, TopMessage};
 use reader::figures::wording::{
-    FigureChange, WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text, report_notes,
-    title,
+    FIRST_TIME, FigureChange, WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text,
+    report_notes, title, trend_title,
 };
 use rules::figures::partners::CountByPerson;
 
@@ -25,6 +25,7 @@ const BAR: usize = 10;
 pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", heading(report))?;
     figures(report, out)?;
+    trend(report, out)?;
     if !matches!(report.scope, Scope::Channel(_)) {
         let rows = report.channels.iter().map(|row| TableRow {
             rank: row.rank,
@@ -75,6 +76,19 @@ fn figures(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
         let FigureChange { delta, percent } = change(name, &figure);
         let [value, previous] = [figure.value, figure.previous].map(|number| number_text(name, number));
         let line = format!("{:<28}{value:>13}{previous:>13}{delta:>13}{percent:>10}", name.label());
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn trend(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
+    let trend = report.shown_trend();
+    let Some(greatest) = trend.iter().map(|counted| counted.messages).max() else { return Ok(()) };
+    writeln!(out, "\n{:<29}{:>10}", trend_title(report), "messages")?;
+    for counted in trend {
+        let bar = bars::horizontal(counted.messages, greatest, 38);
+        let line =
+            format!("     {:<24}{:>10}  {bar}", counted.period.short_name(), grouped(counted.messages));
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
@@ -223,11 +237,8 @@ fn people(
 }
 
 fn notes(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
-    let notes = report_notes(report);
-    if !notes.is_empty() {
-        writeln!(out)?;
-    }
-    for note in notes {
+    writeln!(out, "\n{FIRST_TIME}")?;
+    for note in report_notes(report) {
         writeln!(out, "{note}")?;
     }
     Ok(())

@@ -20,6 +20,7 @@ use reader::joined::ChannelOfTeam;
 use reader::permalink::SlackLink;
 use reader::search::matching::SnippetPart;
 use reader::search::query::{SearchCondition, SearchQuery, SearchTerm};
+use rules::message::rfc3339;
 use search::counts::ChannelActivity;
 use search::follower;
 use search::hits::{self, SearchAnswer, SearchHit, SearchRequest};
@@ -334,7 +335,10 @@ fn as_json(hit: &SearchHit) -> Value {
         "channel_name": hit.channel_name,
         "ts": hit.ts.as_str(),
         "thread_ts": hit.thread_ts.as_ref().map(slack::ids::Ts::as_str),
+        "time": rfc3339(&hit.ts),
         "user": hit.message.user(),
+        "user_id": hit.message.user(),
+        "user_name": hit.author,
         "text": text,
         "snippet": snippet,
         "permalink": hit.permalink,

@@ -12,7 +12,7 @@ use super::period::Period;
 use super::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 
 /// The version of the report format; change it if the content of reports changes.
-const FORMAT: &str = "3";
+const FORMAT: &str = "4";
 
 /// The hash while it is computed. The stamp of a report's inputs is computed in the same way.
 pub(super) struct Basis(Sha256);
@@ -59,7 +59,7 @@ impl Basis {
         }
     }
 
-    /// Adds the other content of the report: channel names, first-time posters, incomplete days.
+    /// Adds the other content of the report: channel names, first-time posters, the trend, incomplete days.
     pub(super) fn shown(&mut self, report: &FiguresReport) {
         for row in &report.channels {
             self.part(row.name.as_deref().unwrap_or_default());
@@ -67,6 +67,7 @@ impl Basis {
         let new = report.figure(FigureName::FirstTimePosters);
         let count = |number: Option<Number>| number.map(Number::as_f64);
         self.part(&format!("{:?} {:?}", count(new.value), count(new.previous)));
+        report.trend.iter().for_each(|counted| self.part(&counted.messages.to_string()));
         report.incomplete_days.iter().chain(&report.expired_days).for_each(|day| self.part(day));
         self.part(report.team_name.as_deref().unwrap_or_default());
         self.part(if report.is_over { "over" } else { "not over" });

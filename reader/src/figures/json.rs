@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use rules::figures::partners::{CountByPerson, Exchange};
 
-use super::report::{Figure, FigureName, FiguresReport, Number, TopMessage};
+use super::report::{Figure, FigureName, FiguresReport, Number, PeriodMessages, TopMessage};
 
 /// Returns the report as one JSON object.
 pub fn report_json(report: &FiguresReport) -> Value {
@@ -26,6 +26,7 @@ pub fn report_json(report: &FiguresReport) -> Value {
         "incomplete_days": report.incomplete_days,
         "expired_days": report.expired_days,
         "figures": figures.into_iter().collect::<Map<_, _>>(),
+        "trend": report.trend.iter().map(period_messages).collect::<Vec<_>>(),
         "channels": report.channels,
         "users": report.users,
         "hours": report.by_hour(),
@@ -63,6 +64,11 @@ fn figure(figure: &Figure) -> Value {
         "delta": number(figure.delta()),
         "percent": number(figure.percent().map(Number::Real)),
     })
+}
+
+fn period_messages(counted: &PeriodMessages) -> Value {
+    let [from, to] = counted.period.bounds();
+    json!({ "from": from, "to": to, "messages": counted.messages })
 }
 
 fn top_message(message: &TopMessage, counted: &str) -> Value {

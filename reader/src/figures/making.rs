@@ -18,6 +18,7 @@ use super::period::Period;
 use super::report::{Figure, FigureName, FiguresReport, Number, Scope, ZoneRow};
 use super::rollups::{RollupCoverage, Rollups};
 use super::summary::{PeriodSummary, Summing, accounts};
+use super::trend::TrendCounter;
 use crate::concurrent::read_all;
 use crate::coverage::TeamCoverage;
 use crate::directory::WorkspaceChannels;
@@ -126,6 +127,8 @@ impl<'a> ReportSources<'a> {
         )
         .await?;
         let most_replied = grounds.most_replied(&channels, &candidates).await?;
+        let known = [summary.total.messages, before.total.messages];
+        let trend = TrendCounter { people, person, rollups }.count(&channels, &period, known).await?;
         basis.people(people);
         basis.replied(&most_replied);
         let total = match person {
@@ -144,6 +147,7 @@ impl<'a> ReportSources<'a> {
             period,
             basis: String::new(),
             figures: figures([&summary, &before], people, earlier_posters.as_ref()),
+            trend,
             channels: grounds.ranked_channels(&summary, &before),
             users: grounds.person_rows(&summary, &before, total, &about),
             hours: summary.hours,

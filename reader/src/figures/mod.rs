@@ -2,7 +2,7 @@
 //!
 //! * [`period`]: the period of a report; [`counting`] counts rows by day.
 //! * [`stored`]: reports that were made before.
-//! * [`rollups`]: days that were counted before, and which of them are still valid.
+//! * [`rollups`]: days that were counted before, and which of them are still valid; [`trend`] counts the periods before.
 //! * [`making`] makes a [`report`]; [`json`] converts it for scripts.
 //! * [`message`], [`channel`] and [`person`]: the figures of single messages, channels and people;
 //!   [`wording`]: figures in words; [`excerpts`]: the beginnings of messages.
@@ -24,6 +24,7 @@ pub mod rollups;
 pub mod stored;
 mod summary;
 mod tables;
+mod trend;
 pub mod wording;
 
 #[cfg(test)]

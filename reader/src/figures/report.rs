@@ -282,6 +282,13 @@ pub struct TopMessage {
     pub excerpt: Option<String>,
 }
 
+/// The number of messages of one period in a trend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeriodMessages {
+    pub period: Period,
+    pub messages: u64,
+}
+
 /// The figures of a period.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FiguresReport {
@@ -295,6 +302,9 @@ pub struct FiguresReport {
     /// A hash that changes if the report's content changes.
     pub basis: String,
     pub figures: BTreeMap<FigureName, Figure>,
+    /// The messages of this period and of the eleven before it, oldest first. It is empty if the period has no trend or
+    /// if that would need too many reads.
+    pub trend: Vec<PeriodMessages>,
     /// Channels in which people posted, most messages first.
     pub channels: Vec<RankedChannel>,
     /// People who posted, most messages first.
@@ -330,6 +340,12 @@ impl FiguresReport {
     /// Returns a figure; its values are missing if the report does not contain it.
     pub fn figure(&self, name: FigureName) -> Figure {
         self.figures.get(&name).copied().unwrap_or(Figure { value: None, previous: None })
+    }
+
+    /// The trend from its first period with messages on, if it has at least three periods.
+    pub fn shown_trend(&self) -> &[PeriodMessages] {
+        let first = self.trend.iter().position(|counted| counted.messages > 0).unwrap_or(self.trend.len());
+        if self.trend.len() - first < 3 { &[] } else { &self.trend[first..] }
     }
 
     /// Messages by hour over all weekdays.

@@ -46,21 +46,21 @@ pub(super) struct RollupCoverage {
 }
 
 impl RollupCoverage {
-    /// Reads the roll-ups of a channel in two periods with one query. Without roll-ups, everything must be
+    /// Reads the roll-ups of a channel in some periods with one query. Without roll-ups, everything must be
     /// counted from rows.
-    pub(super) async fn read(
+    pub(super) async fn read<const PERIODS: usize>(
         rollups: Option<&Rollups>,
         channel: &JoinedChannel<'_>,
-        periods: [Period; 2],
+        periods: [Period; PERIODS],
         people: &People,
-    ) -> Result<[Self; 2], ArchiveError> {
+    ) -> Result<[Self; PERIODS], ArchiveError> {
         match rollups {
             Some(rollups) => rollups.counted(channel, periods, people).await,
             None => Ok(Self::from_rows_only(periods)),
         }
     }
 
-    fn from_rows_only(periods: [Period; 2]) -> [Self; 2] {
+    fn from_rows_only<const PERIODS: usize>(periods: [Period; PERIODS]) -> [Self; PERIODS] {
         periods.map(|period| Self { days: BTreeMap::new(), rest: vec![period] })
     }
 
@@ -177,14 +177,14 @@ impl Rollups {
             && !first_not_counted.is_some_and(is_before)
     }
 
-    /// Reads the valid roll-ups of a channel in two periods. A channel with several locations is counted from
+    /// Reads the valid roll-ups of a channel in some periods. A channel with several locations is counted from
     /// rows, because a message is only complete after merging all locations.
-    async fn counted(
+    async fn counted<const PERIODS: usize>(
         &self,
         channel: &JoinedChannel<'_>,
-        periods: [Period; 2],
+        periods: [Period; PERIODS],
         people: &People,
-    ) -> Result<[RollupCoverage; 2], ArchiveError> {
+    ) -> Result<[RollupCoverage; PERIODS], ArchiveError> {
         let [location] = channel.locations() else {
             return Ok(RollupCoverage::from_rows_only(periods));
         };
@@ -228,11 +228,10 @@ impl Rollups {
                 None => break,
             }
         }
-        let ([period, other], [counted, counted_other]) = (periods, within);
-        Ok([
-            RollupCoverage::split_period(&mut days, &counted, period),
-            RollupCoverage::split_period(&mut days, &counted_other, other),
-        ])
+        let mut within = within.into_iter();
+        Ok(periods.map(|period| {
+            RollupCoverage::split_period(&mut days, &within.next().unwrap_or_default(), period)
+        }))
     }
 }
 

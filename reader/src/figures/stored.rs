@@ -14,7 +14,7 @@ use slack::ids::{ChannelId, TeamId};
 use super::inputs::ReplyCandidates;
 use super::making::{MadeReport, ReportScope, ReportSources};
 use super::period::Period;
-use super::report::{Figure, FigureName, FiguresReport, Number, Scope};
+use super::report::{Figure, FigureName, FiguresReport, Number, PeriodMessages, Scope};
 use super::rollups::Rollups;
 use crate::find;
 use crate::joined::ChannelOfTeam;
@@ -138,6 +138,10 @@ fn from_json(stored: &Value) -> Option<FiguresReport> {
         period: Period::parse_bounds(stored["from"].as_str()?, stored["to"].as_str()?)?,
         basis: text(stored, "basis")?,
         figures: figures.collect(),
+        trend: rows::<StoredPeriod>(stored, "trend")?
+            .into_iter()
+            .map(StoredPeriod::read)
+            .collect::<Option<_>>()?,
         channels: rows(stored, "channels")?,
         users: rows(stored, "users")?,
         hours: serde_json::from_value(stored["weekday_hours"].clone()).ok()?,
@@ -165,6 +169,20 @@ fn rows<T: DeserializeOwned>(stored: &Value, name: &str) -> Option<Vec<T>> {
 
 fn text(stored: &Value, name: &str) -> Option<String> {
     stored[name].as_str().map(str::to_owned)
+}
+
+#[derive(Deserialize)]
+struct StoredPeriod {
+    from: String,
+    to: String,
+    messages: u64,
+}
+
+impl StoredPeriod {
+    fn read(self) -> Option<PeriodMessages> {
+        let period = Period::parse_bounds(&self.from, &self.to)?;
+        Some(PeriodMessages { period, messages: self.messages })
+    }
 }
 
 #[derive(Deserialize)]

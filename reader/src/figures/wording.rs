@@ -15,6 +15,9 @@ pub const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
 const WEEKDAYS_IN_FULL: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
+/// What the figure of first-time posters counts.
+pub const FIRST_TIME: &str = "Posted for the first time: people without an earlier message in the archive.";
+
 /// Returns the title of a report.
 pub fn title(report: &FiguresReport) -> String {
     let team = report.team_name.as_deref().unwrap_or(report.team.as_str());
@@ -119,6 +122,18 @@ pub fn author_and_channel(message: &TopMessage) -> String {
         None => message.channel.to_string(),
     };
     format!("{} in {channel}", plain::excerpt(author, NAME))
+}
+
+/// Returns the title of a trend, such as `The last 12 weeks`.
+pub fn trend_title(report: &FiguresReport) -> String {
+    let periods = if report.period.week_name().is_some() {
+        "weeks"
+    } else if report.period.month_name().is_some() {
+        "months"
+    } else {
+        "periods of this length"
+    };
+    format!("The last {} {periods}", report.shown_trend().len())
 }
 
 /// Whether the figure says something about the report's subject: the size of the workspace says nothing about a person or

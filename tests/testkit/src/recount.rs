@@ -213,6 +213,7 @@ impl RecountRows {
         let figures: BTreeMap<&str, Value> = NAMES.into_iter().map(|name| (name, figure(name))).collect();
         let mut report = json!({
             "figures": figures,
+            "trend": trend(from, to, |from, to| RecountPart { rows: self, scope, all: &all, from, to }.figure("messages")),
             "channels": now.channels(&then),
             "users": now.users(&then),
             "timezones": now.timezones(),
@@ -230,6 +231,16 @@ impl RecountRows {
         }
         report
     }
+}
+
+/// The messages of a period and of the eleven of the same length before it, unless it has parts of days or more than 31
+/// days.
+fn trend(from: i64, to: i64, messages: impl Fn(i64, i64) -> Value) -> Value {
+    let length = to - from;
+    if from % DAY_MICROS != 0 || to % DAY_MICROS != 0 || length > 31 * DAY_MICROS {
+        return json!([]);
+    }
+    (0..12).rev().map(|periods| messages(from - periods * length, to - periods * length)).collect()
 }
 
 const NAMES: [&str; 15] = [
@@ -275,6 +286,9 @@ pub fn assert_recounted_as(report: &str, recounted: &Value, when: &str) {
     let mut report: Value = serde_json::from_str(report).unwrap();
     for name in OTHER_FIELDS {
         assert!(report.as_object_mut().unwrap().remove(name).is_some(), "{name} is missing");
+    }
+    for counted in report["trend"].as_array_mut().unwrap() {
+        *counted = counted["messages"].take();
     }
     assert_same(&report, recounted, when);
 }

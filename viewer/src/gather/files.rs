@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
+use reader::files::FileOrigin;
 use reader::find;
-use rules::file::{canvas_text, row};
+use rules::file::canvas_text;
 use rules::project;
 use rules::view::FileView;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
@@ -100,11 +101,8 @@ async fn read_rows(
 
 fn listed_file(item: &Item) -> Option<ShownFile> {
     let row = project::file(item)?;
-    let object = row::object(item);
-    let user = object.as_ref().and_then(|object| UserId::parse(object.user.as_deref()?).ok());
-    let shared_at = row.shares().map(|(_, ts)| ts).max_by_key(Ts::micros);
-    let created = || Ts::parse(&format!("{}.000000", object.as_ref()?.created?)).ok();
-    Some(ShownFile { user, shared_at: shared_at.or_else(created), row })
+    let FileOrigin { user, shared_at } = FileOrigin::read(item);
+    Some(ShownFile { user, shared_at, row })
 }
 
 /// The names of files, by workspace and id: a message may have the id alone.

@@ -7,6 +7,7 @@
 pub(crate) mod about;
 mod cached;
 pub(crate) mod feeds;
+pub(crate) mod figures;
 pub(crate) mod links;
 pub(crate) mod messages;
 pub(crate) mod search;

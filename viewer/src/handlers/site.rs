@@ -1,12 +1,7 @@
-//! Handlers for pages of the whole archive: channels, files, figures, coverage.
+//! Handlers for pages of the whole archive: channels, files, coverage.
 
 use axum::extract::{Path, Query};
-use jiff::Timestamp;
 use maud::html;
-use reader::figures::excerpts;
-use reader::figures::making::{self, ReportScope};
-use reader::figures::period::Period;
-use reader::figures::rollups::Rollups;
 use reader::find;
 use reader::names::DisplayNames;
 use reader::plain;
@@ -120,68 +115,6 @@ pub(crate) async fn canvas(state: Visit, Path((team, file)): Path<(String, Strin
     let page = gather::files::read_canvas(&*state.archive, &team, &file).await?.ok_or_else(missing)?;
     let main = html! { div class="plain-page" { (pages::files::canvas_page(&page, &state.zone, &LINKS)) } };
     framed(&menu(&state, None).await?, "Canvas", Some(SitePage::Files), MainPane::Page, main)
-}
-
-/// Selects a workspace and a week.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct FiguresParams {
-    week: Option<String>,
-    team: Option<String>,
-}
-
-/// `/stats`
-pub(crate) async fn figures(state: Visit, Query(params): Query<FiguresParams>) -> PageResult {
-    let now = Timestamp::from_millisecond(state.clock.now().0).unwrap_or_default();
-    let period = match params.week.as_deref().filter(|week| !week.is_empty()) {
-        Some(week) => Period::week(week).map_err(|error| PageError::Invalid(error.to_string()))?,
-        None => Period::last_week(now),
-    };
-    let teams = find::teams(&*state.archive).await?;
-    let requested_team = params.team.as_deref();
-    if teams.is_empty() && requested_team.is_none() {
-        let main =
-            html! { div class="plain-page" { h1 { "Figures" } p { "There is nothing to count yet." } } };
-        return framed(&menu(&state, None).await?, "Figures", Some(SitePage::Figures), MainPane::Page, main);
-    }
-    let team =
-        teams.iter().find(|team| requested_team.is_none_or(|requested_team| team.as_str() == requested_team));
-    let team = team.ok_or_else(|| PageError::missing("This workspace is not in the archive."))?;
-    let archive = &*state.archive;
-    let rollups = Rollups::read(archive, state.index.changes(), team).await?;
-    let week = |period: Period| {
-        let name =
-            period.week_name().filter(|_| period.from() <= now.as_microsecond() && period.from() >= 0)?;
-        let team = if teams.len() > 1 { format!("&team={team}") } else { String::new() };
-        Some(format!("/stats?week={name}{team}"))
-    };
-    let menu = menu(&state, None).await?;
-    let oldest = pages::home::oldest(&menu, &*activity(&state).await?);
-    let has_earlier = oldest.is_none_or(|oldest| oldest.micros() < period.from());
-    let before = week(period.previous()).filter(|_| has_earlier);
-    let after = week(period.next());
-    let mut report =
-        making::make_report(archive, team, ReportScope::Team, period, rollups.as_ref(), now).await?;
-    excerpts::add(archive, &mut report).await?;
-    let main = html! {
-        div class="plain-page" {
-            form class="week-form" action="/stats" method="get" {
-                @if let Some(before) = before { a rel="prev" href=(before) { "Week before" } }
-                @if let Some(after) = after { a rel="next" href=(after) { "Week after" } }
-                label for="week" { "Week" }
-                input id="week" name="week" type="week" placeholder="2026-W46" pattern="[0-9]{4}-W[0-9]{2}" value=[period.week_name()];
-                @if teams.len() > 1 {
-                    label for="team" { "Workspace" }
-                    select id="team" name="team" {
-                        @for known in &teams { option selected[known == team] { (known) } }
-                    }
-                }
-                button type="submit" { "Show" }
-            }
-            (pages::figures::report_figures(&report, Some(&LINKS)))
-        }
-    };
-    framed(&menu, "Figures", Some(SitePage::Figures), MainPane::Page, main)
 }
 
 /// `/coverage`

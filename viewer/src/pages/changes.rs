@@ -40,12 +40,24 @@ pub(super) fn between(before: &[TextLine], after: &[TextLine], shown: &PageConte
             span class="quiet" { "Changed: " }
             @for (number, Change { same, removed, added }) in changes.iter().enumerate() {
                 (if number == 0 { plain::tail(same, AROUND_CHARS) } else { middle(same) })
-                @if !removed.is_empty() { del { (plain::excerpt(removed, MAX_CHANGE_CHARS)) } }
-                @if !added.is_empty() { ins { (plain::excerpt(added, MAX_CHANGE_CHARS)) } }
+                @if !removed.is_empty() { (marked(removed, |words| html! { del { (words) } })) }
+                @if !added.is_empty() { (marked(added, |words| html! { ins { (words) } })) }
             }
             (plain::excerpt(&rest, AROUND_CHARS))
         }
     }
+}
+
+/// Renders the words of a change as marked, and the spaces around them as they are: a line through or under a space looks
+/// like a character. If only spaces changed, they are marked.
+fn marked(words: &str, mark: impl Fn(&str) -> Markup) -> Markup {
+    let words = plain::excerpt(words, MAX_CHANGE_CHARS);
+    let inner = match words.trim() {
+        "" => words.as_str(),
+        inner => inner,
+    };
+    let (before, after) = words.split_once(inner).unwrap_or_default();
+    html! { (before) (mark(inner)) (after) }
 }
 
 /// What is the same between two changes; only its ends if it is long.
@@ -168,6 +180,20 @@ mod tests {
             ("a", "b", vec![change("", "a", "b")], ""),
         ] {
             assert_eq!(changes(before, after), (expected, rest.to_owned()), "{before} / {after}");
+        }
+    }
+
+    #[test]
+    fn a_space_around_changed_words_is_not_marked() {
+        for (words, expected) in [
+            ("soon", "<ins>soon</ins>"),
+            (" very soon", " <ins>very soon</ins>"),
+            ("not ", "<ins>not</ins> "),
+            ("  a  ", "  <ins>a</ins>  "),
+            (" ", "<ins> </ins>"),
+            (" <b>", " <ins>&lt;b&gt;</ins>"),
+        ] {
+            assert_eq!(marked(words, |words| html! { ins { (words) } }).into_string(), expected, "{words:?}");
         }
     }
 

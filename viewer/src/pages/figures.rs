@@ -3,7 +3,8 @@
 use maud::{DOCTYPE, Markup, html};
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 use reader::figures::wording::{
-    WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text, report_notes, title,
+    FIRST_TIME, WEEKDAYS, author_and_channel, change, headline, is_of_scope, number_text, report_notes,
+    title, trend_title,
 };
 use reader::joined::ChannelOfTeam;
 use reader::numbers::grouped;
@@ -68,6 +69,7 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
         @let coverage = links.and_then(|links| links.site_page(SitePage::Coverage));
         @for note in report_notes(report) { p class="note" { (with_code(&note, coverage.as_deref())) } }
         (figures(report))
+        (trend(report))
         @if report.figure(FigureName::Messages).value.map(Number::as_f64) != Some(0.0) { (times(report)) }
         @if !matches!(report.scope, Scope::Channel(_)) { (channels(report, links)) }
         (table("People", &people))
@@ -80,7 +82,7 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
         (partners(report))
         footer {
             p { "Counted by Annalist from the messages of its archive. Weekdays and hours are in each author's time zone, "
-                "dates are in UTC." }
+                "dates are in UTC. " (FIRST_TIME) }
         }
     }
 }
@@ -118,6 +120,22 @@ fn figures(report: &FiguresReport) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Renders a column for the messages of each period up to this one.
+fn trend(report: &FiguresReport) -> Markup {
+    let trend = report.shown_trend();
+    let columns: Vec<(String, u64)> =
+        trend.iter().map(|counted| (counted.period.label(), counted.messages)).collect();
+    let in_words =
+        trend.iter().map(|counted| format!("{}: {}", counted.period.short_name(), grouped(counted.messages)));
+    let description = format!("Messages, {}", in_words.collect::<Vec<_>>().join("; "));
+    html! {
+        @if !trend.is_empty() {
+            h2 { (trend_title(report)) }
+            (plots::trend(&description, &columns))
         }
     }
 }

@@ -24,6 +24,36 @@ pub(super) fn columns(title: &str, values: &[u64], labels: &[String]) -> Markup 
     }
 }
 
+/// Renders a column for each period, with its number above it and its label below. The last period has a stronger colour.
+pub(super) fn trend(description: &str, periods: &[(String, u64)]) -> Markup {
+    const TOP: f64 = 18.0;
+    const HEIGHT: f64 = 100.0;
+    const STEP: f64 = 36.0;
+    let greatest = periods.iter().map(|(_, value)| *value).max().unwrap_or_default();
+    html! {
+        svg class="trend" viewBox="0 0 432 142" role="img" aria-label=(description) {
+            @for (index, (label, value)) in periods.iter().enumerate() {
+                @let height = part(*value, greatest) * HEIGHT;
+                @let middle = number((index as f64 + 0.5) * STEP);
+                rect class="mark" x=(number(index as f64 * STEP + 4.0)) y=(number(TOP + HEIGHT - height)) width=(number(STEP - 8.0))
+                    height=(number(height)) rx="2" opacity=(if index + 1 == periods.len() { "1" } else { "0.55" }) {}
+                text x=(middle) y=(number(TOP + HEIGHT - height - 4.0)) text-anchor="middle" { (short(*value)) }
+                text x=(middle) y="134" text-anchor="middle" { (label) }
+            }
+            line class="base" x1="0" y1="118" x2="432" y2="118" {}
+        }
+    }
+}
+
+/// A number in at most six characters, such as `99,999`, `123k` or `12M`.
+fn short(value: u64) -> String {
+    match value {
+        0..100_000 => grouped(value),
+        100_000..10_000_000 => format!("{}k", grouped(value / 1_000)),
+        10_000_000.. => format!("{}M", grouped(value / 1_000_000)),
+    }
+}
+
 /// Renders a heat map with weekdays as rows and hours as columns. More messages have a stronger colour.
 pub(super) fn week(hours: &[[u64; 24]; 7], weekdays: &[&str; 7]) -> Markup {
     const SIDE: f64 = 28.0;

@@ -1,4 +1,4 @@
-//! The page of figures: the week in a sentence, and links to what it counts and to other weeks.
+//! The page of figures: the week or month in a sentence, its trend, and links to what it counts and to other periods.
 
 use serde_json::json;
 
@@ -64,4 +64,41 @@ async fn the_top_messages_are_shown_with_their_beginning_as_it_is_now() {
     assert_eq!(page.matches(excerpt).count(), 2, "with the reactions and with the replies: {page}");
     assert!(page.contains("<bdi class=\"quiet\">after xxx") && !page.contains(&"x".repeat(200)), "{page}");
     assert!(!page.contains("gone") && !page.contains("before</bdi>"), "{page}");
+}
+
+#[tokio::test]
+async fn a_month_is_compared_with_the_month_before_and_the_trend_ends_with_it() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    fixture.person("U1", "Ana").await;
+    // Three messages from 1 September, one from the last second of October, two from 2 November 2026.
+    for (first, count) in [(1_788_220_800, 3), (1_793_491_199, 1), (1_793_577_600, 2)] {
+        for n in 0..count {
+            let ts = format!("{first}.{n:06}");
+            fixture.message("C1", json!({ "ts": ts, "text": "text", "user": "U1" })).await;
+        }
+    }
+    fixture.index_messages().await;
+    let page = fixture.page("/stats?month=2026-11").await;
+    for part in [
+        "November 2026",
+        ", compared with October 2026",
+        "2 messages of 1 person in 1 channel, 100 % more than before",
+        "type=\"month\"",
+        "value=\"2026-11\"",
+        "The last 3 months",
+        "aria-label=\"Messages, 2026-09: 3; 2026-10: 1; 2026-11: 2\"",
+        "people without an earlier message in the archive",
+        "<a href=\"/stats?week=2026-W47\">Week</a>",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert_eq!(link_with_rel(&page, "next"), None, "December has not begun");
+    assert_eq!(link_with_rel(&page, "prev").as_deref(), Some("/stats?month=2026-10"));
+    let last = fixture.page("/stats?month=").await;
+    assert!(last.contains("value=\"2026-10\"") && last.contains("href=\"/stats?week=2026-W44\""), "{last}");
+    assert!(!last.contains("The last"), "two months are no trend: {last}");
+    let week = fixture.page("/stats?week=2026-W45").await;
+    assert!(week.contains("The last 10 weeks") && week.contains("2026-W36: 3; 2026-W37: 0"), "{week}");
+    assert!(week.contains("<a href=\"/stats?month=2026-11\">Month</a>"), "{week}");
 }
