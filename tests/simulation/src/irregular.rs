@@ -159,3 +159,22 @@ pub(super) fn check_readable(
         }
     }
 }
+
+/// Checks that each person of another organisation has a name: only their messages say it.
+pub(super) fn check_authors(all: &SimulationState, requests: &[Value]) {
+    for event in requests.iter().map(|request| &request["event"]) {
+        let is_described = event["user_profile"]["display_name"].is_string();
+        let [channel, ts, user] = ["channel", "ts", "user"].map(|name| event[name].as_str());
+        let (true, Some(channel), Some(ts), Some(user)) = (is_described, channel, ts, user) else { continue };
+        let message = all.archive.item(&ItemKey::new(format!("message#{TEAM}#{channel}"), ts));
+        if message.is_none_or(|message| message.is_erased()) {
+            continue;
+        }
+        let person = all.archive.item(&ItemKey::new(format!("user#{TEAM}"), user));
+        let names = ["display_name", "real_name", "name"];
+        if !person.is_some_and(|person| names.iter().any(|name| person.text(name).is_some())) {
+            let what = format!("{user}, who wrote {ts} in {channel}, has no name");
+            all.world.report_violation(Invariant::Lost, what);
+        }
+    }
+}

@@ -58,6 +58,8 @@ pub enum Mutation {
     DropNullFields,
     /// A reply whose root has not arrived is not stored.
     DropEarlyReplies,
+    /// What a message says about its author is not stored.
+    ForgetAuthors,
     /// A page that repeats messages is taken for the last one.
     StopAtRepeatedPage,
     /// Any refusal of a call is taken for the answer that the object does not exist.
@@ -83,7 +85,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -101,6 +103,7 @@ impl Mutation {
         Self::ReadTextOnly,
         Self::DropNullFields,
         Self::DropEarlyReplies,
+        Self::ForgetAuthors,
         Self::StopAtRepeatedPage,
         Self::TakeRefusalForMissing,
         Self::OlderUserGroupWins,
@@ -250,6 +253,11 @@ impl Mutants {
                 unread.set.insert("from".into(), rules::version::zero().padded().into());
                 unread.remove.clear();
                 Cow::Owned(unread)
+            }
+            Some(Mutation::ForgetAuthors)
+                if update.key.item_id.starts_with("user#") && version.starts_with('-') =>
+            {
+                Cow::Owned(Update::mark(update.key.clone()))
             }
             Some(Mutation::TrustConversionsOnly) if register == "private_at" => {
                 Cow::Owned(Update::mark(update.key.clone()))

@@ -31,7 +31,7 @@ use testkit::memory::files::MemoryFiles;
 /// The duration of the faults. It is longer than Slack's last retry.
 const FAULT_DURATION: Duration = Duration::from_secs(560);
 
-/// The duration of most outages of Slack, and of one in fifty: a weekend, and the night before.
+/// The duration of most outages of Slack, and of one in four: a weekend, and the night before.
 const OUTAGE_DURATION: Duration = Duration::from_secs(3_600);
 const LONG_OUTAGE_DURATION: Duration = Duration::from_secs(3 * 24 * 3_600);
 
@@ -150,7 +150,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     ended(world, injecting.await.is_ok());
     if world.outage().is_some() {
         late_channel::open(&all, &sender).await;
-        let is_long = world.chance_percent(2);
+        let is_long = world.chance_percent(25);
         world.count(|tally| {
             tally.outages += 1;
             tally.long_outages += u64::from(is_long);

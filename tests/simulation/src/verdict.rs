@@ -49,6 +49,7 @@ pub(super) async fn check_archive(all: &SimulationState, channels: usize) {
     let unaccepted = Unaccepted::collect(&all.truth, &requests, all.fills_at_once);
     check_modelled(all, &messages, &unaccepted, &erased);
     irregular::check_readable(all, &messages, &unaccepted, &erased);
+    irregular::check_authors(all, &requests);
     check_folded(all, (&events, &indexed), channels, &unaccepted, &erased).await;
     slack_files::check_files(all, &messages, &model::canvas_edits(&requests), &erased);
     check_directory(all).await;
