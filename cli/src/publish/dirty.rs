@@ -13,8 +13,11 @@ use super::PublishError;
 use super::run::PublishRun;
 use super::state;
 
-/// Rows of a batch of changes: they are stored in one step.
+/// Rows of a batch of changes.
 const BATCH_ROWS: usize = 1_000;
+
+/// Messages that are noted in one step, because a step waits for the disk.
+const NOTES_AT_ONCE: usize = 10_000;
 
 /// Names that are compared at once: fewer than the names that are kept in memory.
 const NAMES_AT_ONCE: usize = 1_000;
@@ -155,19 +158,18 @@ impl PublishRun<'_> {
         changes: &dyn Changes,
         mut cursor: Option<ChangeCursor>,
     ) -> Result<(), PublishError> {
+        let mut notes = Vec::new();
         loop {
-            let (notes, next, is_last) = match changes.since(cursor.as_ref(), BATCH_ROWS).await? {
+            let (next, is_last) = match changes.since(cursor.as_ref(), BATCH_ROWS).await? {
                 ChangeBatch::Items { items, next } => {
                     let is_last = items.is_empty();
-                    let mut notes = Vec::new();
                     for item in items {
                         notes.extend(self.noted(item).await?);
                     }
-                    (notes, next, is_last)
+                    (next, is_last)
                 }
                 ChangeBatch::Spans { spans, next } => {
                     let is_last = spans.is_empty();
-                    let mut notes = Vec::new();
                     for span in spans {
                         let place = ChannelOfTeam { team: span.team.clone(), channel: span.channel.clone() };
                         if !self.site.folders.contains_key(&place) {
@@ -179,24 +181,28 @@ impl PublishRun<'_> {
                             for item in page.items {
                                 notes.extend(self.noted(item).await?);
                             }
-                            self.state.atomically(|db| note(db, &std::mem::take(&mut notes)))?;
+                            if notes.len() >= NOTES_AT_ONCE {
+                                self.state.atomically(|db| note(db, &std::mem::take(&mut notes)))?;
+                            }
                             match page.next {
                                 Some(next) => current.after = Some(next),
                                 None => query = None,
                             }
                         }
                     }
-                    (notes, next, is_last)
+                    (next, is_last)
                 }
                 ChangeBatch::Rebuild => {
+                    notes.clear();
                     self.start_again()?;
                     cursor = None;
                     continue;
                 }
             };
-            if self.state.meta(CURSOR)?.as_deref() != Some(next.as_str()) {
+            let is_stored = self.state.meta(CURSOR)?.as_deref() == Some(next.as_str());
+            if notes.len() >= NOTES_AT_ONCE || is_last && !(is_stored && notes.is_empty()) {
                 self.state.atomically(|db| {
-                    note(db, &notes)?;
+                    note(db, &std::mem::take(&mut notes))?;
                     state::set_meta(db, CURSOR, next.as_str())
                 })?;
             }
@@ -254,7 +260,11 @@ fn noted(folder: &str, item: &Item) -> Option<NotedMessage> {
 }
 
 fn note(db: &Connection, notes: &[NotedMessage]) -> rusqlite::Result<()> {
-    notes.iter().try_for_each(|(folder, ts, root)| state::note_message(db, folder, ts, root.as_ref()))
+    let mut units = BTreeSet::new();
+    for (folder, ts, root) in notes {
+        state::note_message(db, folder, ts, root.as_ref(), &mut units)?;
+    }
+    units.iter().try_for_each(|unit| state::mark(db, &unit.channel, &unit.month))
 }
 
 fn add_channel(db: &Connection, [folder, locations, facts]: &[String; 3]) -> rusqlite::Result<()> {

@@ -2,7 +2,8 @@
 //!
 //! * [`settings`] and [`channels`]: what is published. [`state`]: what the pages were made from. [`dirty`] marks
 //!   what changed since the last run.
-//! * [`run`] renders what is marked: [`month`] the messages, which [`timeline`] reads, and [`site`] the rest;
+//! * [`run`] renders what is marked: [`month`] the messages, which [`timeline`] reads, without the days that are [`kept`],
+//!   and [`site`] the rest;
 //!   [`tags`] are the names that they show, and [`copies`] the files.
 //!   [`write`](mod@write) replaces the files, and [`upload`](mod@upload) copies them to a bucket.
 //! * [`search_parts`]: the search, which Pagefind makes of the pages.
@@ -13,6 +14,7 @@ mod check;
 mod copies;
 mod dirty;
 mod error;
+mod kept;
 mod month;
 mod opt_outs;
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! The pages of a month of a channel, and of the threads that begin in it.
+//! The pages of a month of a channel, and of the threads that begin in it. A month with many messages has a page for each
+//! day; [`kept`](super::kept) says which of them stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use reader::range::TimeRange;
 use rules::publishing::{DELETED, NOT_SHOWN, UNDATED, day, month};
 use rules::view::MessageView;
 use serde_json::{Value, json};
@@ -16,14 +18,15 @@ use viewer::public_links::{INDEX, PublicLinks, channel_folder, thread_page};
 use viewer::times;
 
 use super::PublishError;
+use super::kept::{DayPage, KeptDays, MonthStep};
 use super::run::PublishRun;
 use super::state::SiteUnit;
 use super::tags::UnitTags;
 use super::timeline::{KnownRoots, rows_of};
-use super::write::{DoneUnit, SiteFile};
+use super::write::{DoneUnit, MonthPart, SiteFile};
 
 /// Messages on a page, so that a browser shows it at once.
-const PAGE: usize = 1_000;
+pub(super) const PAGE: usize = 1_000;
 
 /// Replies in the data of a thread: search engines read a few.
 const MAX_COMMENTS: usize = 100;
@@ -32,31 +35,49 @@ const MAX_COMMENTS: usize = 100;
 const UP: &str = "../../";
 const UP_FROM_THREAD: &str = "../../../";
 
+/// How far the rows of a range are read.
+enum ReadUpTo {
+    Key(String),
+    End,
+}
+
 /// A month that is being rendered.
-struct MonthPages<'u> {
-    unit: &'u SiteUnit,
+pub(super) struct MonthPages<'u> {
+    pub(super) unit: &'u SiteUnit,
     /// The position of the channel.
-    channel: usize,
+    pub(super) channel: usize,
     pending: Vec<PageMessage>,
     /// Whether the month has a page for each day.
     is_split: bool,
     /// The pages so far, oldest first.
-    parts: Vec<PublicPart>,
+    pub(super) parts: Vec<PublicPart>,
     /// The name of the part that comes next.
     name: String,
     before: Option<String>,
     after: Option<String>,
     /// The roots of threads that have a page.
-    threads: BTreeSet<String>,
+    pub(super) threads: BTreeSet<String>,
     roots: KnownRoots,
-    tags: UnitTags,
-    /// The pages of threads that were rendered, with what each depends on.
+    /// What the quotes in the messages of each day depend on.
+    quoted: BTreeMap<String, UnitTags>,
+    pub(super) tags: UnitTags,
+    /// The pages of threads and of days that were rendered, with what each depends on.
     rendered: Vec<(String, UnitTags)>,
-    paths: BTreeSet<String>,
-    messages: u32,
+    pub(super) kept: KeptDays,
+    pub(super) paths: BTreeSet<String>,
+    pub(super) messages: u32,
 }
 
 impl MonthPages<'_> {
+    /// The address of the page before the last one, or before this one.
+    pub(super) fn older(&self, name: &str) -> Option<String> {
+        let previous = match self.parts.iter().rev().find(|part| part.name != name) {
+            Some(part) => Some(part.name.as_str()),
+            None => self.before.as_deref(),
+        };
+        previous.map(|previous| format!("{previous}.html"))
+    }
+
     /// Returns the name of the part that begins with this message: its day, with a number after the first.
     fn name_of(&self, first: &PageMessage) -> String {
         let day = day(&first.ts);
@@ -89,35 +110,99 @@ impl PublishRun<'_> {
             after,
             threads: BTreeSet::new(),
             roots: KnownRoots::new(),
+            quoted: BTreeMap::new(),
             tags: UnitTags::default(),
             rendered: Vec::new(),
+            kept: KeptDays::default(),
             paths: BTreeSet::new(),
             messages: 0,
         };
-        let mut after_key = None;
-        // The rows are read page by page, because rendering needs the whole run in between.
-        loop {
-            let (messages, next) = {
-                let channel = &self.channels[channel];
-                let mut rows = rows_of(channel, &unit.month);
-                rows.continue_after(after_key.take());
-                let Some(page) = rows.next().await? else { break };
-                let next = rows.after().map(str::to_owned);
-                let is_in_month =
-                    |row: &MessageView| row.written_at().is_some_and(|ts| month(&ts) == unit.month);
-                let page: Vec<MessageView> = page.into_iter().filter(is_in_month).collect();
-                let messages = self.on_pages(channel, page, &mut pages.roots, &mut pages.tags).await?;
-                (messages, next.filter(|_| rows.has_more()))
-            };
-            for message in messages {
-                self.add(&mut pages, message).await?;
-            }
-            match next {
-                Some(next) => after_key = Some(next),
-                None => break,
+        let (days, steps) = self.state.steps(unit)?;
+        pages.kept = days;
+        // Whatever else is in the month, it has a page for each day.
+        pages.is_split = steps.len() > 1;
+        for step in steps {
+            match step {
+                MonthStep::Read(range) => {
+                    let mut after = None;
+                    while let Some(messages) = self.next_messages(&mut pages, &range, &mut after).await? {
+                        for message in messages {
+                            self.add(&mut pages, message).await?;
+                        }
+                    }
+                }
+                MonthStep::Keep(page) => self.keep(&mut pages, page).await?,
             }
         }
         self.end(pages).await
+    }
+
+    /// Reads the next messages in a range, after the rows up to `after`; `None` at its end. The rows are read page by
+    /// page, because rendering needs the whole run in between.
+    async fn next_messages(
+        &self,
+        pages: &mut MonthPages<'_>,
+        range: &TimeRange,
+        after: &mut Option<ReadUpTo>,
+    ) -> Result<Option<Vec<PageMessage>>, PublishError> {
+        let channel = &self.channels[pages.channel];
+        let mut rows = rows_of(channel, range);
+        match after.take() {
+            None => {}
+            Some(ReadUpTo::Key(key)) => rows.continue_after(Some(key)),
+            Some(ReadUpTo::End) => return Ok(None),
+        }
+        let Some(page) = rows.next().await? else { return Ok(None) };
+        let key = rows.after().filter(|_| rows.has_more());
+        *after = Some(key.map_or(ReadUpTo::End, |key| ReadUpTo::Key(key.to_owned())));
+        self.learn_roots(channel, &page, &mut pages.roots).await?;
+        let mut messages = Vec::new();
+        let mut days: BTreeMap<String, Vec<MessageView>> = BTreeMap::new();
+        for row in page {
+            if let Some(ts) = row.written_at().filter(|ts| month(ts) == pages.unit.month) {
+                days.entry(day(&ts)).or_default().push(row);
+            }
+        }
+        for (day, rows) in days {
+            let tags = pages.quoted.entry(day).or_default();
+            messages.extend(self.on_pages(channel, rows, &pages.roots, tags)?);
+        }
+        Ok(Some(messages))
+    }
+
+    /// Keeps the page of a day, if its neighbours are those that it links to.
+    async fn keep(&mut self, pages: &mut MonthPages<'_>, page: DayPage) -> Result<(), PublishError> {
+        let newer = format!("{}.html", page.name);
+        let messages = std::mem::take(&mut pages.pending);
+        if !messages.is_empty() {
+            let name = pages.name.clone();
+            let part = PublicPart::of_month(&name, messages.len() as u64);
+            pages.parts.push(part);
+            self.part(pages, &name, messages, Some(newer.clone())).await?;
+        }
+        self.settle(pages, Some(newer)).await?;
+        pages.parts.push(PublicPart::of_month(&page.name, u64::from(page.part.messages)));
+        pages.kept.paths.insert(page.path.clone());
+        pages.kept.waiting = Some(page);
+        Ok(())
+    }
+
+    /// Keeps or renders the page of a day that waited for the address of the page after it.
+    async fn settle(
+        &mut self,
+        pages: &mut MonthPages<'_>,
+        newer: Option<String>,
+    ) -> Result<(), PublishError> {
+        let Some(page) = pages.kept.waiting.take() else { return Ok(()) };
+        if page.part.older == pages.older(&page.name) && page.part.newer == newer {
+            pages.note_kept(page);
+            return Ok(());
+        }
+        let (mut messages, mut after) = (Vec::new(), None);
+        while let Some(more) = self.next_messages(pages, &page.range(), &mut after).await? {
+            messages.extend(more);
+        }
+        self.part(pages, &page.name, messages, newer).await
     }
 
     /// Adds a message, and renders the page that it completes.
@@ -143,14 +228,14 @@ impl PublishRun<'_> {
         message: PageMessage,
     ) -> Result<(), PublishError> {
         match pages.pending.first() {
-            None => pages.name = pages.name_of(&message),
+            None => {
+                pages.name = pages.name_of(&message);
+                let newer = format!("{}.html", pages.name);
+                self.settle(pages, Some(newer)).await?;
+            }
             Some(first) if day(&first.ts) != day(&message.ts) || pages.pending.len() == PAGE => {
                 let (name, count) = (pages.name.clone(), pages.pending.len() as u64);
-                pages.parts.push(PublicPart {
-                    address: format!("{name}.html"),
-                    name: name.clone(),
-                    messages: count,
-                });
+                pages.parts.push(PublicPart::of_month(&name, count));
                 pages.name = pages.name_of(&message);
                 let messages = std::mem::take(&mut pages.pending);
                 let newer = format!("{}.html", pages.name);
@@ -166,15 +251,17 @@ impl PublishRun<'_> {
     async fn end(&mut self, mut pages: MonthPages<'_>) -> Result<(), PublishError> {
         let messages = std::mem::take(&mut pages.pending);
         let newer = pages.after.as_ref().map(|after| format!("{after}.html"));
-        if !messages.is_empty() {
+        if messages.is_empty() {
+            self.settle(&mut pages, newer.clone()).await?;
+        } else {
             let (name, count) = (pages.name.clone(), messages.len() as u64);
-            let address = format!("{name}.html");
             self.part(&mut pages, &name, messages, newer.clone()).await?;
-            pages.parts.push(PublicPart { address, name, messages: count });
+            pages.parts.push(PublicPart::of_month(&name, count));
         }
         if pages.is_split {
             self.list_of_days(&mut pages, newer)?;
         }
+        pages.tags.extend(std::mem::take(&mut pages.quoted).into_values().flat_map(UnitTags::into_vec));
         let unit = pages.unit;
         let query = "SELECT root_ts FROM page WHERE channel = ?1 AND month = ?2 AND root_ts IS NOT NULL AND hash IS NOT NULL";
         let known: BTreeSet<String> =
@@ -186,7 +273,8 @@ impl PublishRun<'_> {
             after: pages.after,
             roots: known.symmetric_difference(&pages.threads).cloned().collect(),
             tags: Vec::new(),
-            threads: pages.rendered.iter().map(|(path, tags)| (path.clone(), tags.to_lines())).collect(),
+            rendered: pages.rendered.iter().map(|(path, tags)| (path.clone(), tags.to_lines())).collect(),
+            kept: pages.kept.paths,
             paths: pages.paths,
         };
         self.finish(done, pages.tags).await
@@ -202,20 +290,20 @@ impl PublishRun<'_> {
     ) -> Result<(), PublishError> {
         let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return Ok(()) };
         let range = (first.ts.clone(), last.ts.clone());
+        // A page of a whole month is never kept, so that it needs no tags of its own.
+        let quoted = pages.quoted.get(&day(&first.ts)).filter(|_| pages.is_split);
+        let mut tags = quoted.cloned().unwrap_or_default();
         for root in messages.iter().filter(|message| message.thread.is_some()) {
             self.thread(pages, root, name).await?;
         }
-        pages.messages += u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        pages.messages += count;
         let all: Vec<&PageMessage> = messages.iter().collect();
         learn_names(&mut self.names, &all).await?;
-        pages.tags.note(&messages);
-        let copies = self.copies_of(&all, &mut pages.tags).await?;
+        tags.note(&messages);
+        let copies = self.copies_of(&all, &mut tags).await?;
         let channel = &self.channels[pages.channel];
-        let previous = match pages.parts.iter().rev().find(|part| part.name != name) {
-            Some(part) => Some(part.name.as_str()),
-            None => pages.before.as_deref(),
-        };
-        let older = previous.map(|previous| format!("{previous}.html"));
+        let older = pages.older(name);
         let rootless = messages
             .iter()
             .filter_map(PageMessage::replies_to)
@@ -248,8 +336,13 @@ impl PublishRun<'_> {
         let main = public::messages(&channel.name, name, &page, &context);
         let content = public::page(&head, &self.menu_of(channel), main, &links).into_bytes();
         pages.paths.insert(path.clone());
-        let file =
-            SiteFile { path, content, is_listed: true, changed, range: Some(range), ..SiteFile::default() };
+        let (older, newer, (first, last)) = (links.older, links.newer, range);
+        let part = Some(MonthPart { first, last, messages: count, older, newer });
+        pages.tags.extend(tags.iter().map(str::to_owned));
+        if pages.is_split {
+            pages.rendered.push((path.clone(), tags));
+        }
+        let file = SiteFile { path, content, is_listed: true, changed, part, ..SiteFile::default() };
         self.writer.put(&mut self.state, pages.unit, file)
     }
 
@@ -356,7 +449,7 @@ impl PublishRun<'_> {
             let content = public::page(&head, &self.menu_of(channel), main, &links).into_bytes();
             pages.paths.insert(path.clone());
             let root_ts = (index == 0).then(|| root_ts.clone());
-            let file = SiteFile { path, content, is_listed: true, changed, root_ts, range: None };
+            let file = SiteFile { path, content, is_listed: true, changed, root_ts, part: None };
             self.writer.put(&mut self.state, pages.unit, file)?;
         }
         pages.tags.extend(tags.iter().map(str::to_owned));

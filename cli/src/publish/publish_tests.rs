@@ -25,7 +25,9 @@ use rules::file::image::{ImageJob, ImageOwner};
 use rules::file::row::{self, Share};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, Ts, UserId};
+use testkit::memory::watched::WatchedArchive;
 
+use super::write::WriteCounts;
 use super::*;
 use crate::fixture::{CliFixture, output, parsed};
 
@@ -75,6 +77,23 @@ impl PublishedSite {
         let args: PublishArgs = parsed(&[&arguments[..], GENERAL].concat()).unwrap();
         let (url, going_on) = (SiteUrl::parse(URL).unwrap(), watch::channel(false).1);
         publish(&fixture.backend, &args, &path, &url, &going_on).await.unwrap()
+    }
+
+    /// A run, and the number of messages that it reads.
+    async fn watched(&self, fixture: &CliFixture) -> (WriteCounts, usize) {
+        let path = self.path();
+        let arguments =
+            ["--out", path.to_str().unwrap(), "--url", URL, "--data", "unused", "--search", "off"];
+        let args: PublishArgs = parsed(&[&arguments[..], &["--channel", "C1"]].concat()).unwrap();
+        let settings = SiteSettings::read(&args, &SiteUrl::parse(URL).unwrap()).unwrap();
+        let archive = WatchedArchive::new(fixture.backend.archive());
+        let files = fixture.backend.files();
+        let state = SiteState::open(&path).unwrap();
+        let run = PublishRun::begin((&archive, &*files), settings, None, state, Some(path)).await;
+        let going_on = watch::channel(false).1;
+        let outcome = run.unwrap().finish_site(&*fixture.changes(), &going_on).await.unwrap();
+        let rows = archive.read().iter().filter(|partition| partition.starts_with("message#")).count();
+        (outcome.counts, rows)
     }
 
     /// The paths of the copies of files and pictures.

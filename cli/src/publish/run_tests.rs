@@ -249,18 +249,91 @@ async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder()
 
 #[tokio::test]
 async fn a_site_of_the_previous_version_is_brought_up_to_date() {
-    let (fixture, site) = (archive().await, PublishedSite::new());
+    let fixture = archive().await;
     fixture.post("T1", "C1", &ts(0), "a root").await;
-    fixture.reply("T1", "C1", &ts(1), &ts(0), "a reply").await;
-    site.outcome(&fixture).await;
-    let state = SiteState::open(&site.path()).unwrap();
-    state.db().execute_batch("ALTER TABLE page DROP COLUMN tags; PRAGMA user_version = 1;").unwrap();
-    drop(state);
-    fixture.reply("T1", "C1", &ts(2), &ts(0), "another reply").await;
-    assert!(!site.outcome(&fixture).await.counts.written.is_empty());
-    let fresh = PublishedSite::new();
-    fresh.outcome(&fixture).await;
-    assert_eq!(site.files(), fresh.files());
+    for (version, added) in
+        [(1, &["tags", "messages", "older", "newer"][..]), (2, &["messages", "older", "newer"])]
+    {
+        let site = PublishedSite::new();
+        site.outcome(&fixture).await;
+        let state = SiteState::open(&site.path()).unwrap();
+        for column in added {
+            state.db().execute_batch(&format!("ALTER TABLE page DROP COLUMN {column}")).unwrap();
+        }
+        state.db().pragma_update(None, "user_version", version).unwrap();
+        drop(state);
+        fixture.reply("T1", "C1", &ts(version), &ts(0), "a reply").await;
+        assert!(!site.outcome(&fixture).await.counts.written.is_empty());
+        let fresh = PublishedSite::new();
+        fresh.outcome(&fixture).await;
+        assert_eq!(site.files(), fresh.files());
+    }
+}
+
+/// A channel with a page for each of five days.
+async fn busy_month() -> CliFixture {
+    let fixture = archive().await;
+    for day in 0..5 {
+        let times: Vec<String> = (0..400).map(|message| ts(day * 86_400 + message)).collect();
+        fixture.post_all("T1", "C1", &times).await;
+    }
+    fixture
+        .post_all("T1", "C1", &(0..200).map(|message| ts(20 * 86_400 + message)).collect::<Vec<_>>())
+        .await;
+    fixture
+}
+
+#[tokio::test]
+async fn a_day_of_a_busy_month_is_read_again_only_if_its_page_may_have_changed() {
+    let (fixture, site) = (busy_month().await, PublishedSite::new());
+    site.watched(&fixture).await;
+    let day = 86_400;
+    let late = ts(2 * day + 5_000);
+    let (early_root, orphan) = (ts(-10), ts(4 * day + 5_000));
+    let months = ["2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23", "2026-11-24", "2026-12"];
+    for (step, pages) in [
+        ("a message", &["2026-11-22"][..]),
+        ("an edit", &["2026-11-22"]),
+        ("a reply on another day", &["2026-11-20"]),
+        ("a new day", &["2026-11-24", "2026-11-26"]),
+        ("the new day without its message", &["2026-11-24"]),
+        ("a reply without its root", &["2026-11-24"]),
+        ("its root", &["2026-11-19", "2026-11-20", "2026-11-24"]),
+        ("its root is gone", &["2026-11-20", "2026-11-24"]),
+        ("another name", &months),
+    ] {
+        match step {
+            "a message" => fixture.post("T1", "C1", &late, "new words").await,
+            "an edit" => fixture.edit("T1", "C1", &late, &ts(90 * day), "other words").await,
+            "a reply on another day" => {
+                fixture.reply("T1", "C1", &ts(3 * day + 5_000), &ts(5), "a late reply").await
+            }
+            "a new day" => fixture.post("T1", "C1", &ts(6 * day), "words").await,
+            "the new day without its message" => {
+                fixture.delete("T1", "C1", &ts(6 * day), &ts(91 * day)).await
+            }
+            "a reply without its root" => fixture.reply("T1", "C1", &orphan, &early_root, "a reply").await,
+            "its root" => fixture.post("T1", "C1", &early_root, "a root").await,
+            "its root is gone" => fixture.erase("C1", &early_root).await,
+            _ => fixture.rename("T1", "C1", &ts(92 * day), "lobby").await,
+        }
+        let (counts, rows) = site.watched(&fixture).await;
+        let written: Vec<&str> = counts
+            .written
+            .iter()
+            .filter_map(|path| path.strip_prefix("c/general/")?.strip_suffix(".html"))
+            .filter(|page| !page.contains('/') && !["index", "2026-11"].contains(page))
+            .collect();
+        assert_eq!(written, pages, "{step}");
+        // A page has 400 messages, and a feed reads as many rows again. The month has more than 2,000.
+        // The reply leaves its day unchanged, and comes back to a page that was read before.
+        let again = ["a reply on another day", "its root is gone"].contains(&step);
+        let changed = pages.len() + usize::from(again);
+        assert!(pages == months || rows <= (changed + 1) * 420, "{step}: {rows} rows were read");
+        let fresh = PublishedSite::new();
+        fresh.watched(&fixture).await;
+        assert!(site.files() == fresh.files(), "{step}");
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -63,11 +63,8 @@ impl PublishRun<'_> {
         let feed = public::feed(&title, &self.address(&feed_page), &self.address(&index_page), &entries)
             .into_bytes();
         let months = self.months(&channel.folder)?;
-        let parts: Vec<PublicPart> = months
-            .into_iter()
-            .rev()
-            .map(|(month, messages)| PublicPart { address: format!("{month}.html"), name: month, messages })
-            .collect();
+        let parts: Vec<PublicPart> =
+            months.iter().rev().map(|(month, messages)| PublicPart::of_month(month, *messages)).collect();
         let links = PublicLinks::new(UP, &self.site);
         let topic = &self.topics[index];
         let head = PublicHead {

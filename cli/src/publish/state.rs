@@ -4,13 +4,14 @@
 //! The unit of work is a month of a channel: its pages, and those of the threads that begin in it. A unit without
 //! a month is a channel's own pages, and a unit without a channel those of the site. What changes a unit marks
 //! it, and it stays marked until its pages are on disk. A marked month renders the page of a thread again only if the
-//! thread has changed, or what the page depends on: the state then has no tags of that page.
+//! thread has changed, or what the page depends on: the state then has no tags of that page. The same holds for the
+//! pages of its days, if it has such pages.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
-use rules::publishing::month;
+use rules::publishing::{day, month};
 use rusqlite::{Connection, OptionalExtension, params};
 use slack::ids::Ts;
 use viewer::public_links::{channel_folder, thread_page};
@@ -30,10 +31,14 @@ const STATE_FILE: &str = "state.db";
 const LOCK_FILE: &str = "lock";
 
 /// Changes with the layout of the state.
-const SCHEMA_VERSION: i64 = 2;
+const SCHEMA_VERSION: i64 = 3;
 
-/// What brings a state of version 1 to the current one.
-const SINCE_VERSION_1: &str = "ALTER TABLE page ADD COLUMN tags TEXT";
+/// What brings a state of an earlier version to the next one, from version 1 on.
+const MIGRATIONS: [&str; 2] = [
+    "ALTER TABLE page ADD COLUMN tags TEXT",
+    "ALTER TABLE page ADD COLUMN messages INTEGER; ALTER TABLE page ADD COLUMN older TEXT;
+    ALTER TABLE page ADD COLUMN newer TEXT",
+];
 
 const SCHEMA: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -45,7 +50,7 @@ const SCHEMA: &str = "
     CREATE INDEX dirty_unit ON unit (channel, month) WHERE is_dirty;
     CREATE TABLE page (path TEXT PRIMARY KEY, channel TEXT NOT NULL, month TEXT NOT NULL, hash TEXT,
         is_listed INTEGER NOT NULL, changed TEXT, root_ts TEXT, first_ts TEXT, last_ts TEXT, uploaded TEXT,
-        tags TEXT) WITHOUT ROWID;
+        tags TEXT, messages INTEGER, older TEXT, newer TEXT) WITHOUT ROWID;
     CREATE INDEX page_by_unit ON page (channel, month);
     CREATE TABLE uses (tag TEXT, channel TEXT, month TEXT, PRIMARY KEY (tag, channel, month)) WITHOUT ROWID;
     CREATE INDEX uses_by_unit ON uses (channel, month);
@@ -71,7 +76,18 @@ pub(super) enum UnitKind {
 /// The state, which no other process has open.
 pub(super) struct SiteState {
     connection: Connection,
-    _lock: Option<File>,
+    _lock: Option<StateLock>,
+}
+
+/// The lock of the file that keeps other runs out. Closing the file would not do: a program that is being started has
+/// all open files for a moment.
+struct StateLock(File);
+
+impl Drop for StateLock {
+    fn drop(&mut self) {
+        // The file is closed next.
+        drop(self.0.unlock());
+    }
 }
 
 impl SiteState {
@@ -91,7 +107,7 @@ impl SiteState {
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
         let connection = Connection::open(file)?;
-        Self::prepare(connection, Some(lock))
+        Self::prepare(connection, Some(StateLock(lock)))
     }
 
     /// Opens an empty state in memory.
@@ -99,7 +115,12 @@ impl SiteState {
         Self::prepare(Connection::open_in_memory()?, None)
     }
 
-    fn prepare(connection: Connection, lock: Option<File>) -> Result<Self, PublishError> {
+    fn prepare(connection: Connection, lock: Option<StateLock>) -> Result<Self, PublishError> {
+        // The lock file keeps other runs out. Without this, each statement would lock the database, look for a journal
+        // and read its pages again.
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        // A step costs one sync instead of four.
+        connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         let mut state = Self { connection, _lock: lock };
@@ -108,8 +129,9 @@ impl SiteState {
                 db.execute_batch(SCHEMA)?;
                 db.pragma_update(None, "user_version", SCHEMA_VERSION)
             })?,
-            1 => state.atomically(|db| {
-                db.execute_batch(SINCE_VERSION_1)?;
+            1..SCHEMA_VERSION => state.atomically(|db| {
+                let done = usize::try_from(version - 1).unwrap_or_default();
+                MIGRATIONS.iter().skip(done).try_for_each(|migration| db.execute_batch(migration))?;
                 db.pragma_update(None, "user_version", SCHEMA_VERSION)
             })?,
             SCHEMA_VERSION => {}
@@ -272,11 +294,32 @@ pub(super) fn mark_whole(db: &Connection, channel: &str, month: &str) -> rusqlit
         .map(drop)
 }
 
-/// Marks a thread, and the unit in which it begins.
-fn mark_thread(db: &Connection, channel: &str, root_ts: &Ts) -> rusqlite::Result<()> {
-    mark(db, channel, &month(root_ts))?;
+/// Marks a thread and the pages of its day, and notes the unit in which it begins.
+fn mark_thread(
+    db: &Connection,
+    channel: &str,
+    root_ts: &Ts,
+    units: &mut BTreeSet<SiteUnit>,
+) -> rusqlite::Result<()> {
+    units.insert(SiteUnit { channel: channel.to_owned(), month: month(root_ts) });
+    mark_day(db, channel, root_ts)?;
     let path = format!("{}/{}", channel_folder(channel), thread_page(root_ts, 1));
     db.prepare_cached("UPDATE page SET tags = NULL WHERE path = ?1")?.execute([path]).map(drop)
+}
+
+/// The paths of the pages of a day, if its month has such pages, are from the first text on and before the second.
+pub(super) fn paths_of_day(channel: &str, ts: &Ts) -> [String; 2] {
+    let first = format!("{}/{}", channel_folder(channel), day(ts));
+    // A name goes on with `-` or `.`, which come before `/`.
+    let after = format!("{first}/");
+    [first, after]
+}
+
+/// Marks the pages of a day, but not its unit.
+fn mark_day(db: &Connection, channel: &str, ts: &Ts) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE page SET tags = NULL WHERE path >= ?1 AND path < ?2 AND tags IS NOT NULL")?
+        .execute(paths_of_day(channel, ts))
+        .map(drop)
 }
 
 /// Marks all units of a channel.
@@ -292,47 +335,56 @@ pub(super) fn mark_all(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch("UPDATE page SET tags = NULL; UPDATE unit SET is_dirty = 1;")
 }
 
-/// Notes the current state of a message: `root` is the root of its thread, if it is a reply that is shown.
+/// Notes the current state of a message: `root` is the root of its thread, if it is a reply that is shown. The caller
+/// marks the `units`.
 pub(super) fn note_message(
     db: &Connection,
     channel: &str,
     ts: &Ts,
     root: Option<&Ts>,
+    units: &mut BTreeSet<SiteUnit>,
 ) -> rusqlite::Result<()> {
     // It may be the root of a thread.
-    mark_thread(db, channel, ts)?;
+    mark_thread(db, channel, ts, units)?;
     let known: Vec<String> = db
         .prepare_cached("SELECT root_ts FROM reply WHERE channel = ?1 AND ts = ?2")?
         .query_map(params![channel, ts.as_str()], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     for known_ts in known.iter().filter_map(|known| Ts::parse(known).ok()) {
-        mark_thread(db, channel, &known_ts)?;
+        mark_thread(db, channel, &known_ts, units)?;
         if Some(&known_ts) != root {
             db.prepare_cached("DELETE FROM reply WHERE channel = ?1 AND root_ts = ?2 AND ts = ?3")?
                 .execute(params![channel, known_ts.as_str(), ts.as_str()])?;
         }
     }
     if let Some(root_ts) = root {
-        mark_thread(db, channel, root_ts)?;
+        mark_thread(db, channel, root_ts, units)?;
         db.prepare_cached("INSERT OR IGNORE INTO reply (channel, root_ts, ts) VALUES (?1, ?2, ?3)")?
             .execute(params![channel, root_ts.as_str(), ts.as_str()])?;
     }
     Ok(())
 }
 
-/// Marks the months of the replies to a root whose page came or went, except the root's own month, which is
-/// being rendered.
-pub(super) fn mark_replies(db: &Connection, channel: &str, root_ts: &Ts) -> rusqlite::Result<()> {
+/// Marks the pages with the replies to a root whose page came or went. Its own month has just been rendered, except the
+/// pages `kept`.
+pub(super) fn mark_replies(
+    db: &Connection,
+    channel: &str,
+    root_ts: &Ts,
+    kept: &BTreeSet<String>,
+) -> rusqlite::Result<()> {
     let replies: Vec<String> = db
         .prepare_cached("SELECT ts FROM reply WHERE channel = ?1 AND root_ts = ?2")?
         .query_map(params![channel, root_ts.as_str()], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    let months: BTreeSet<String> =
-        replies.iter().filter_map(|ts| Some(month(&Ts::parse(ts).ok()?))).collect();
-    months
-        .iter()
-        .filter(|reply_month| **reply_month != month(root_ts))
-        .try_for_each(|month| mark(db, channel, month))
+    for ts in replies.iter().filter_map(|ts| Ts::parse(ts).ok()) {
+        let [first, after] = paths_of_day(channel, &ts);
+        if month(&ts) != month(root_ts) || kept.range(first..after).next().is_some() {
+            mark_day(db, channel, &ts)?;
+            mark(db, channel, &month(&ts))?;
+        }
+    }
+    Ok(())
 }
 
 /// Forgets what is known of a channel. Its pages stay listed until they are deleted.

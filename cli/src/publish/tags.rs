@@ -11,7 +11,7 @@ use viewer::pages::public;
 
 /// The names and other things that a unit shows, and that change without it: `u:` people and bots, `g:` user
 /// groups, `c:` channels, `e:` emoji, and `f:` the copies of files.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct UnitTags(BTreeSet<String>);
 
 impl UnitTags {

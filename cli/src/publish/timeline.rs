@@ -30,14 +30,14 @@ const MAX_FEED_ROWS: usize = 4_096;
 /// The roots of threads, and whether they have a page.
 pub(super) type KnownRoots = HashMap<Ts, bool>;
 
-/// Returns the rows of a month of a channel, oldest first.
-pub(super) fn rows_of<'c>(channel: &'c SiteChannel<'_>, month: &str) -> VisibleRows<'c> {
+/// Returns the rows of a channel in this range, oldest first.
+pub(super) fn rows_of<'c>(channel: &'c SiteChannel<'_>, range: &TimeRange) -> VisibleRows<'c> {
     let query = Query::partition(channel.joined.current_location().messages());
-    VisibleRows::all(&channel.joined, query, project::message).within(&range_of(month))
+    VisibleRows::all(&channel.joined, query, project::message).within(range)
 }
 
 /// The range of a month; of undated messages, that of everything.
-fn range_of(month: &str) -> TimeRange {
+pub(super) fn range_of(month: &str) -> TimeRange {
     let start = |month: &str| {
         let day: jiff::civil::Date = format!("{month}-01").parse().ok()?;
         viewer::times::day_start(day, &jiff::tz::TimeZone::UTC)
@@ -50,15 +50,13 @@ fn range_of(month: &str) -> TimeRange {
 }
 
 impl PublishRun<'_> {
-    /// Returns the messages of these rows that are on the channel's pages, as the site shows them, and notes
-    /// what they depend on.
-    pub(super) async fn on_pages(
+    /// Reads whether the roots of these rows have pages.
+    pub(super) async fn learn_roots(
         &self,
         channel: &SiteChannel<'_>,
-        rows: Vec<MessageView>,
+        rows: &[MessageView],
         roots: &mut KnownRoots,
-        tags: &mut UnitTags,
-    ) -> Result<Vec<PageMessage>, PublishError> {
+    ) -> Result<(), PublishError> {
         let unknown: BTreeSet<Ts> = rows
             .iter()
             .filter_map(MessageView::replies_to)
@@ -73,6 +71,18 @@ impl PublishRun<'_> {
             });
             roots.extend(unknown.iter().cloned().zip(has_page));
         }
+        Ok(())
+    }
+
+    /// Returns the messages of these rows that are on the channel's pages, as the site shows them, and notes
+    /// what they depend on. The roots of the rows are known.
+    pub(super) fn on_pages(
+        &self,
+        channel: &SiteChannel<'_>,
+        rows: Vec<MessageView>,
+        roots: &KnownRoots,
+        tags: &mut UnitTags,
+    ) -> Result<Vec<PageMessage>, PublishError> {
         let mut messages = Vec::new();
         for row in rows {
             let Some(ts) = row.written_at() else { continue };
@@ -138,7 +148,9 @@ impl PublishRun<'_> {
             read += page.items.len();
             let rows = page.items.iter().filter_map(project::message);
             let rows = rows.filter(|row| row.written_at().is_some_and(|ts| month(&ts) != UNDATED));
-            messages.extend(self.on_pages(channel, rows.collect(), &mut roots, tags).await?);
+            let rows: Vec<MessageView> = rows.collect();
+            self.learn_roots(channel, &rows, &mut roots).await?;
+            messages.extend(self.on_pages(channel, rows, &roots, tags)?);
             match page.next {
                 Some(next) => query.after = Some(next),
                 None => break,

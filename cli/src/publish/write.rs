@@ -41,8 +41,19 @@ pub(super) struct SiteFile {
     pub(super) changed: Option<String>,
     /// The root of the thread, if it is the first page of one.
     pub(super) root_ts: Option<Ts>,
-    /// The first and the last message, if it is a page of a channel's messages.
-    pub(super) range: Option<(Ts, Ts)>,
+    /// What it shows, if it is a page of a channel's messages.
+    pub(super) part: Option<MonthPart>,
+}
+
+/// What a page of a channel's messages shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MonthPart {
+    pub(super) first: Ts,
+    pub(super) last: Ts,
+    pub(super) messages: u32,
+    /// The addresses of the pages before and after it.
+    pub(super) older: Option<String>,
+    pub(super) newer: Option<String>,
 }
 
 /// A unit whose files are all in the batch.
@@ -57,8 +68,10 @@ pub(super) struct DoneUnit {
     pub(super) paths: BTreeSet<String>,
     /// The roots whose threads have a page now and had none before, or the reverse.
     pub(super) roots: Vec<String>,
-    /// The pages of threads that were rendered, with the tags of each.
-    pub(super) threads: Vec<(String, Option<String>)>,
+    /// The pages of threads and of days that were rendered, with the tags of each.
+    pub(super) rendered: Vec<(String, Option<String>)>,
+    /// The pages of the days that were not read.
+    pub(super) kept: BTreeSet<String>,
 }
 
 /// What a run wrote.
@@ -273,11 +286,13 @@ fn store(
     BatchedFile { unit, file, .. }: &BatchedFile,
     hash: Option<&str>,
 ) -> rusqlite::Result<()> {
-    let (first, last) = file.range.as_ref().map(|(first, last)| (first.as_str(), last.as_str())).unzip();
+    let part = file.part.as_ref();
+    // Until it is written, the tags are not those of its content.
     db.prepare_cached(
-        "INSERT INTO page (path, channel, month, hash, is_listed, changed, root_ts, first_ts, last_ts) \
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET channel = ?2, month = ?3, hash = ?4, \
-        is_listed = ?5, changed = ?6, root_ts = ?7, first_ts = ?8, last_ts = ?9",
+        "INSERT INTO page (path, channel, month, hash, is_listed, changed, root_ts, first_ts, last_ts, messages, older, newer) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO UPDATE SET channel = ?2, month = ?3, \
+        hash = ?4, is_listed = ?5, changed = ?6, root_ts = ?7, first_ts = ?8, last_ts = ?9, messages = ?10, older = ?11, \
+        newer = ?12, tags = CASE WHEN ?4 IS NULL THEN NULL ELSE tags END",
     )?
     .execute(params![
         file.path,
@@ -287,8 +302,11 @@ fn store(
         file.is_listed,
         file.changed,
         file.root_ts.as_ref().map(Ts::as_str),
-        first,
-        last
+        part.map(|part| part.first.as_str()),
+        part.map(|part| part.last.as_str()),
+        part.map(|part| part.messages),
+        part.and_then(|part| part.older.as_ref()),
+        part.and_then(|part| part.newer.as_ref()),
     ])
     .map(drop)
 }
@@ -305,7 +323,7 @@ fn forget_page(db: &Connection, path: &str) -> rusqlite::Result<()> {
 
 /// Stores what a unit shows, and marks what its new and former threads change elsewhere.
 fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
-    let DoneUnit { unit, messages, before, after, tags, paths: _, roots, threads } = done;
+    let DoneUnit { unit, messages, before, after, tags, paths: _, roots, rendered, kept } = done;
     let SiteUnit { channel, month } = unit;
     db.prepare_cached(
         "UPDATE unit SET is_dirty = 0, messages = ?3, before = ?4, after = ?5 WHERE channel = ?1 AND month = ?2",
@@ -317,10 +335,13 @@ fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
             .execute([tag, channel, month])?;
         db.prepare_cached("INSERT OR IGNORE INTO tag (tag, value) VALUES (?1, ?2)")?.execute([tag, value])?;
     }
-    for (path, tags) in threads {
+    for (path, tags) in rendered {
         db.prepare_cached("UPDATE page SET tags = ?2 WHERE path = ?1")?.execute(params![path, tags])?;
     }
-    roots.iter().filter_map(|root| Ts::parse(root).ok()).try_for_each(|root| mark_replies(db, channel, &root))
+    roots
+        .iter()
+        .filter_map(|root| Ts::parse(root).ok())
+        .try_for_each(|root| mark_replies(db, channel, &root, kept))
 }
 
 /// Writes files, and gives them their names once they are on disk. Returns the number of syncs.

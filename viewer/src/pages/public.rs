@@ -87,6 +87,13 @@ pub struct PublicPart {
     pub messages: u64,
 }
 
+impl PublicPart {
+    /// A page of a channel's messages, which is next to the list.
+    pub fn of_month(name: &str, messages: u64) -> Self {
+        Self { name: name.to_owned(), address: format!("{name}.html"), messages }
+    }
+}
+
 /// A page of a thread.
 #[derive(Debug)]
 pub struct PublicThread {
