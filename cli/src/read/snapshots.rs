@@ -223,12 +223,14 @@ fn display_value(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use ports::archive::{ArchiveExt, ItemKey, Update};
+    use rules::channel::{ChannelEvent, index};
     use slack::ids::{ChannelId, TeamId};
 
     use super::*;
     use crate::fixture::{CliFixture, message_args, output};
     use crate::read::{ChannelArgs, ReadArgs};
     use testkit::fake_slack::bookmark;
+    use workers::channel_indexer;
 
     fn args(name: &str, json: bool) -> SnapshotArgs {
         let read = ReadArgs { json, ..message_args("C1", "1700000001.000000").read };
@@ -282,6 +284,25 @@ mod tests {
                 { "id": "Bk2", "title": "Wi\u{1b}ki", "link": "https://example.com/", "removed": true },
             ])
         );
+    }
+
+    #[tokio::test]
+    async fn the_canvas_of_a_channel_is_named_by_its_file_id() {
+        let fixture = release().await;
+        let json =
+            async || -> Value { serde_json::from_str(&printed(&fixture, "C1", false, true).await).unwrap() };
+        assert_eq!(json().await.get("canvas"), None);
+        let listed = json!({ "id": "C1", "name": "release", "created": 1_600_000_000,
+            "properties": { "canvas": { "file_id": "F0PLAN", "is_empty": false } } });
+        let raw = serde_json::value::to_raw_value(&listed).unwrap();
+        let clock = "1795178102.000100".parse().unwrap();
+        let listed = ChannelEvent::listed(&"T1".parse().unwrap(), &raw, &clock).unwrap();
+        for stored in channel_indexer::store(fixture.archive(), &[listed], index::SHARD_BYTES).await {
+            stored.unwrap();
+        }
+        assert_eq!(json().await["canvas"], "F0PLAN");
+        let text = printed(&fixture, "C1", false, false).await;
+        assert!(text.contains("    canvas       F0PLAN\n"), "{text}");
     }
 
     async fn release() -> CliFixture {

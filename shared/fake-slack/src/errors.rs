@@ -2,7 +2,7 @@
 //! <https://docs.slack.dev/reference/methods>
 
 /// Codes of every method. They say nothing about the object that the caller asked for.
-pub const COMMON_ERRORS: [&str; 31] = [
+pub const COMMON_ERRORS: [&str; 32] = [
     "access_denied",
     "accesslimited",
     "account_inactive",
@@ -34,4 +34,150 @@ pub const COMMON_ERRORS: [&str; 31] = [
     "token_revoked",
     "two_factor_setup_required",
     "is_bot",
+    "unknown_method",
 ];
+
+/// The other codes of each method. Some say that the object does not exist or that the app may not see it.
+pub const METHOD_ERRORS: [(&str, &[&str]); 17] = [
+    ("apps.connections.open", &["forbidden_team", "insecure_request", "missing_args"]),
+    ("bookmarks.list", &["channel_not_found", "not_implemented"]),
+    ("bots.info", &["bot_not_found", "bots_not_found", "missing_argument", "team_not_found"]),
+    (
+        "chat.postMessage",
+        &[
+            "app_access_restricted",
+            "as_user_not_supported",
+            "attachment_payload_limit_exceeded",
+            "cannot_reply_to_message",
+            "channel_not_found",
+            "draft_already_deleted",
+            "draft_already_sent",
+            "draft_has_conflict",
+            "draft_not_found",
+            "duplicate_channel_not_found",
+            "duplicate_message_not_found",
+            "invalid_blocks",
+            "invalid_blocks_format",
+            "invalid_metadata_format",
+            "invalid_metadata_schema",
+            "is_archived",
+            "markdown_text_conflict",
+            "message_limit_exceeded",
+            "messages_tab_disabled",
+            "metadata_must_be_sent_from_app",
+            "metadata_too_large",
+            "missing_file_data",
+            "msg_blocks_too_long",
+            "no_text",
+            "not_in_channel",
+            "rate_limited",
+            "restricted_action",
+            "restricted_action_non_threadable_channel",
+            "restricted_action_read_only_channel",
+            "restricted_action_thread_locked",
+            "restricted_action_thread_only_channel",
+            "send_on_behalf_not_allowed",
+            "slack_connect_canvas_sharing_blocked",
+            "slack_connect_file_link_sharing_blocked",
+            "slack_connect_lists_sharing_blocked",
+            "team_not_found",
+            "too_many_attachments",
+            "too_many_contact_cards",
+        ],
+    ),
+    (
+        "conversations.history",
+        &[
+            "channel_is_limited_access",
+            "channel_not_found",
+            "invalid_cursor",
+            "invalid_metadata_filter_keys",
+            "invalid_ts_latest",
+            "invalid_ts_oldest",
+            "not_in_channel",
+        ],
+    ),
+    ("conversations.info", &["channel_is_limited_access", "channel_not_found"]),
+    (
+        "conversations.join",
+        &[
+            "channel_is_limited_access",
+            "channel_not_found",
+            "is_archived",
+            "method_not_supported_for_channel_type",
+            "too_many_members",
+        ],
+    ),
+    (
+        "conversations.list",
+        &[
+            "invalid_cursor",
+            "invalid_limit",
+            "invalid_types",
+            "method_not_supported_for_channel_type",
+            "missing_argument",
+        ],
+    ),
+    (
+        "conversations.members",
+        &[
+            "channel_not_found",
+            "fetch_members_failed",
+            "invalid_cursor",
+            "invalid_limit",
+            "method_not_supported_for_channel_type",
+        ],
+    ),
+    (
+        "conversations.replies",
+        &[
+            "channel_not_found",
+            "invalid_cursor",
+            "invalid_metadata_filter_keys",
+            "invalid_ts_latest",
+            "invalid_ts_oldest",
+            "list_record_comment_fetch_failed",
+            "method_not_supported_for_channel_type",
+            "not_in_channel",
+            "thread_not_found",
+        ],
+    ),
+    ("emoji.list", &["unable_to_fetch_custom_emojis"]),
+    (
+        "files.info",
+        &[
+            "canvas_disabled_file_team",
+            "canvas_disabled_user_team",
+            "canvas_globally_disabled",
+            "file_deleted",
+            "file_not_found",
+            "not_visible",
+            "slack_connect_canvas_sharing_blocked",
+            "template_not_visible",
+        ],
+    ),
+    ("pins.list", &["channel_not_found", "restricted_action"]),
+    (
+        "team.info",
+        &[
+            "enterprise_not_found",
+            "fail_to_get_teams_for_restricted_user",
+            "missing_user",
+            "org_not_found",
+            "team_not_found",
+            "team_not_on_enterprise",
+            "user_not_found",
+        ],
+    ),
+    (
+        "usergroups.list",
+        &["invalid_cursor", "invalid_team", "missing_argument", "plan_upgrade_required", "users_not_found"],
+    ),
+    ("users.info", &["too_many_users", "user_not_found", "user_not_visible"]),
+    ("users.list", &["invalid_cursor", "limit_required", "missing_argument"]),
+];
+
+/// Returns the codes of a method beyond those of every method.
+pub fn errors_of(method: &str) -> &'static [&'static str] {
+    METHOD_ERRORS.iter().find(|(name, _)| *name == method).map_or(&[], |(_, codes)| codes)
+}

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use slack_api::transport::{ResponseBody, SlackRequest, SlackResponse, Transport};
 use testkit::corpus::TEAM;
-use testkit::fake_slack::errors::COMMON_ERRORS;
 use testkit::fake_slack::{self, FakeWorkspace, SlackAnswer, SlackState, channel, person, refusal};
 
 use super::bookmarks;
 use super::checked_archive::BOT_TOKEN;
 use super::mutation::Mutants;
 use super::questions::APP;
+use super::refusals;
 use super::schedule::Steps;
 use super::slack_files;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
@@ -208,20 +208,8 @@ impl PlayedSlack {
             return Ok((limited, false));
         }
         let method = question.url.path().trim_start_matches("/api/");
-        // A refused post is not sent again: a person decides.
-        if host == "slack.com" && method != "chat.postMessage" && world.should_inject(FaultKind::Refused) {
-            let index = usize::try_from(world.random_below(COMMON_ERRORS.len() as u64)).unwrap_or_default();
-            let code = match COMMON_ERRORS[index] {
-                // A missing scope or permission stays until a person changes it: history is asked for again a
-                // day later, and a part that may be in a thread that the app cannot read is posted again. The
-                // check of a token needs no scope.
-                "missing_scope" | "no_permission" | "not_allowed_token_type"
-                    if method.starts_with("conversations.") || method == "auth.test" =>
-                {
-                    "fatal_error"
-                }
-                code => code,
-            };
+        if host == "slack.com" && world.should_inject(FaultKind::Refused) {
+            let code = refusals::draw(world, method, question.form.unwrap_or_default());
             world.fault(FaultKind::Refused, who, || format!("{what}: {code}"));
             return Ok((self.mutants.answer(refusal(code), false), false));
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, ItemKey};
 use reader::{gaps, history};
+use rules::filled::UnreadableReason;
 use rules::gap::GapReason;
 use rules::gap::closing::{GapState, HistoryFacts};
 use rules::gap::projection::Gap;
@@ -80,7 +81,7 @@ impl Filling {
     }
 
     /// Channels whose history is not read: the app left them and is not known to be back, Slack does not show
-    /// them, or they have no public mark.
+    /// them or did not for a while, or they have no public mark.
     fn unread(&self, all: &SimulationState) -> BTreeSet<&ChannelId> {
         let of_gaps = self.gaps.iter().filter_map(|gap| gap.channel.as_ref());
         let left = self.gaps.iter().filter(|gap| gap.to.is_none()).filter_map(|gap| gap.channel.as_ref());
@@ -89,7 +90,16 @@ impl Filling {
                 all.truth.answer_without_faults("conversations.history", &[("channel", channel.as_str())]);
             answer["ok"] != true || !self.marked.contains(channel)
         };
-        self.marked.iter().chain(of_gaps).filter(is_hidden).chain(left).collect()
+        let was_hidden = all.world.tally().hidden_histories > 0;
+        let waits = |channel: &&ChannelId| {
+            was_hidden && UnreadableReason::ALL.iter().any(|reason| self.facts.is_refused(channel, *reason))
+        };
+        self.marked
+            .iter()
+            .chain(of_gaps)
+            .filter(|channel| is_hidden(channel) || waits(channel))
+            .chain(left)
+            .collect()
     }
 
     /// Describes the first gap that is neither open nor filled, ignoring channels that cannot be read.

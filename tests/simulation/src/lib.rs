@@ -9,7 +9,7 @@
 //! * [`world`] contains the generator, the clock, the trace and the first violation; [`faults`] injects the
 //!   faults that no call triggers.
 //! * [`workload`] is the list of requests that Slack sends ([`hostile`]: events that must not be stored), [`sender`] sends them as Slack does, [`api`]
-//!   answers calls.
+//!   answers calls; [`refusals`] chooses the codes with which it refuses some.
 //! * [`socket`]: in some seeds events arrive over connections of Socket Mode, which are refreshed, break or die.
 //! * [`irregular`] creates the messages that are less regular than Slack documents, and checks at the end that
 //!   a reader finds their words.
@@ -53,6 +53,7 @@ mod nights;
 mod operator;
 mod questions;
 mod reconciling;
+mod refusals;
 mod run;
 mod schedule;
 mod seeds;

@@ -64,6 +64,8 @@ pub enum Mutation {
     StopAtRepeatedPage,
     /// Any refusal of a call is taken for the answer that the object does not exist.
     TakeRefusalForMissing,
+    /// A person whom the app may not see is taken for one who does not exist.
+    TakeInvisibleForMissing,
     /// An older state of a user group replaces a newer one.
     OlderUserGroupWins,
     /// A channel stays public until an event says that it was converted: private messages show nothing.
@@ -85,7 +87,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -106,6 +108,7 @@ impl Mutation {
         Self::ForgetAuthors,
         Self::StopAtRepeatedPage,
         Self::TakeRefusalForMissing,
+        Self::TakeInvisibleForMissing,
         Self::OlderUserGroupWins,
         Self::TrustConversionsOnly,
         Self::LoseWakes,
@@ -218,6 +221,9 @@ impl Mutants {
                 body["response_metadata"] = Value::Null;
             }
             Some(Mutation::TakeRefusalForMissing) if body["ok"] == false => {
+                body["error"] = "user_not_found".into();
+            }
+            Some(Mutation::TakeInvisibleForMissing) if body["error"] == "user_not_visible" => {
                 body["error"] = "user_not_found".into();
             }
             Some(_) | None => return answer,

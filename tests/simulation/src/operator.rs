@@ -11,6 +11,7 @@ use workers::directory::DirectorySync;
 use workers::quarantine::{self, Quarantined};
 
 use super::fleet::{ProcessDependencies, SimulationState};
+use super::questions;
 use super::schedule::Life;
 use super::world::Invariant;
 use testkit::corpus::TEAM;
@@ -36,6 +37,7 @@ pub(super) async fn repair(all: &SimulationState) {
     let archive: Arc<dyn Archive> = all.archive.clone();
     all.ledger.restore_max_receives();
     is_idle_within(all, PATIENCE).await;
+    questions::ask_refused_again(all).await;
     let sync = DirectorySync::new(web, Arc::clone(&ports.archive), Arc::clone(&ports.queue));
     if let Ok(team) = TeamId::parse(TEAM) {
         let report = sync.sync(&team).await;

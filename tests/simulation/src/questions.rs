@@ -249,12 +249,7 @@ pub(super) async fn cancel_and_ask_again(all: &SimulationState) {
         lock(&all.last_requests).insert(question.id.name(), request);
         let (now_s, again) = (world.true_now().seconds(), question.state.next_generation());
         let written = match request {
-            LastRequest::AskedAgain => {
-                let job = QuestionJob { id: question.id.clone(), content: None, attempt: again.generation };
-                let update = rows::question_state_update(&question.id, again, None, now_s);
-                let written = all.archive.write(&update).await;
-                written.is_ok() && all.ledger.send(vec![job.outgoing()]).await.iter().all(Result::is_ok)
-            }
+            LastRequest::AskedAgain => ask_again(all, question).await,
             LastRequest::Cancelled => {
                 let failed = again.with_stage(WorkStage::Failed);
                 let why = Some("question cancelled");
@@ -272,6 +267,32 @@ pub(super) async fn cancel_and_ask_again(all: &SimulationState) {
         };
         if !written {
             world.report_violation(Invariant::Archive, "a person's request cannot be written".into());
+        }
+    }
+}
+
+/// Asks a question again. Returns whether that succeeded.
+async fn ask_again(all: &SimulationState, question: &QuestionRow) -> bool {
+    let again = question.state.next_generation();
+    let job = QuestionJob { id: question.id.clone(), content: None, attempt: again.generation };
+    let update = rows::question_state_update(&question.id, again, None, all.world.true_now().seconds());
+    let written = all.archive.write(&update).await;
+    written.is_ok() && all.ledger.send(vec![job.outgoing()]).await.iter().all(Result::is_ok)
+}
+
+/// A person asks again each question whose answer Slack refused to accept.
+pub(super) async fn ask_refused_again(all: &SimulationState) {
+    for question in all.archive.items().iter().filter_map(question) {
+        let is_failed =
+            answer_of(all, &question.id).is_some_and(|answer| answer.state.stage == WorkStage::Failed);
+        let is_cancelled = lock(&all.last_requests).get(&question.id.name()) == Some(&LastRequest::Cancelled);
+        if !is_failed || is_cancelled {
+            continue;
+        }
+        all.world.note("person", || format!("asks a refused question again: {}", question.id.name()));
+        lock(&all.last_requests).insert(question.id.name(), LastRequest::AskedAgain);
+        if !ask_again(all, &question).await {
+            all.world.report_violation(Invariant::Archive, "a question cannot be asked again".into());
         }
     }
 }

@@ -31,9 +31,12 @@ use testkit::memory::files::MemoryFiles;
 /// The duration of the faults. It is longer than Slack's last retry.
 const FAULT_DURATION: Duration = Duration::from_secs(560);
 
-/// The duration of most outages of Slack, and of one in four: a weekend, and the night before.
+/// The duration of most outages of Slack. One in four lasts for a weekend and the night before: after each quarter of
+/// an hour, the rest of the three hours passes at once.
 const OUTAGE_DURATION: Duration = Duration::from_secs(3_600);
-const LONG_OUTAGE_DURATION: Duration = Duration::from_secs(3 * 24 * 3_600);
+const LONG_OUTAGE_TURNS: u32 = 24;
+const LONG_OUTAGE_TURN: Duration = Duration::from_secs(900);
+const PASSES_AT_ONCE: Duration = Duration::from_secs(3 * 3_600 - 900);
 
 /// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +158,14 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
             tally.outages += 1;
             tally.long_outages += u64::from(is_long);
         });
-        sleep(if is_long { LONG_OUTAGE_DURATION } else { OUTAGE_DURATION }).await;
+        if is_long {
+            for _ in 0..LONG_OUTAGE_TURNS {
+                sleep(LONG_OUTAGE_TURN).await;
+                world.skip(PASSES_AT_ONCE);
+            }
+        } else {
+            sleep(OUTAGE_DURATION).await;
+        }
         world.set_outage(None);
         operator::check_waiting(&all).await;
     }

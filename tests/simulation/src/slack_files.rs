@@ -118,6 +118,7 @@ pub(super) fn check_files(
                     id.starts_with("F0GOOD") && bytes.is_some_and(|(_, bytes)| **bytes == *file_bytes(id))
                 }
                 Some(FileState::Verdict(FileVerdict::NotFound)) => id.starts_with("F0GONE"),
+                Some(FileState::Verdict(FileVerdict::Gone)) => id.starts_with("F0GONE") && refused,
                 // Refused addresses stay refused; a file whose call was refused can be retried later.
                 Some(FileState::Failed(_)) => id.starts_with("F0EVIL") || refused,
                 Some(FileState::Verdict(FileVerdict::AccessDenied)) => refused,

@@ -24,6 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use super::ledger::event_id_in;
 use super::mutation::{Mutants, Mutation};
+use super::refusals;
 use super::schedule::{Life, Steps};
 use super::world::{FaultKind, Invariant, World, lock};
 
@@ -308,6 +309,11 @@ impl SocketSource for SimulatedSource {
         if world.should_inject(FaultKind::RateLimited) {
             world.fault(FaultKind::RateLimited, &self.steps.life.name, || method.name().to_owned());
             return Err(ApiError::RateLimited { method, retry_after: world.random_millis(1_000..60_000) });
+        }
+        if world.should_inject(FaultKind::Refused) {
+            let code = refusals::draw(world, method.name(), &[]);
+            world.fault(FaultKind::Refused, &self.steps.life.name, || format!("{}: {code}", method.name()));
+            return Err(ApiError::Refused { method, error: code.to_owned(), needed: None });
         }
         let second = format!("{}.000000", world.true_now().seconds());
         let given_at = Ts::parse(&second).ok().filter(|_| self.host.names_time);

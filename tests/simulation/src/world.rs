@@ -166,6 +166,10 @@ pub struct FaultCounts {
     /// Outages of Slack, and those of them that lasted for days.
     pub outages: u64,
     pub long_outages: u64,
+    /// Refusals with a code that not every method has.
+    pub own_refusals: u64,
+    /// Refusals after which a channel's history is asked for again a day later.
+    pub hidden_histories: u64,
 }
 
 impl FaultCounts {
@@ -181,6 +185,8 @@ impl FaultCounts {
         self.steps += other.steps;
         self.outages += other.outages;
         self.long_outages += other.long_outages;
+        self.own_refusals += other.own_refusals;
+        self.hidden_histories += other.hidden_histories;
     }
 }
 

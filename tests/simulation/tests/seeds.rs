@@ -27,6 +27,7 @@ fn no_seed_violates_an_invariant() {
     for (kind, label) in FaultKind::ALL {
         assert!(total.injected(kind) > 0, "no seed had this: {label}");
     }
+    assert!(total.own_refusals > 0 && total.hidden_histories > 0, "{total:?}");
     assert!(total.outages > 0 && total.long_outages > 0, "{total:?}");
     assert!(total.acked > 20 * SEEDS, "{total:?}");
 }

@@ -292,8 +292,8 @@ fn not_left(former: &Entity) -> JobFailure {
 /// The quarantine reason for a private channel in a public event.
 fn private(channel: &Entity) -> JobFailure {
     JobFailure::Permanent(format!(
-        "Slack shows {channel} as private, the event as public, and no public message of it was ever kept. The event may be \
-         forged: drop it and change the signing secret. If the channel was public until now, start with \
-         `--existence-check off` and replay this job"
+        "Slack shows {channel} as private, the event as public, and no public message of it was ever kept. Either it became \
+         private while Slack could not be asked: to keep it, start with `--existence-check off` and replay this job. Or the \
+         event is forged: drop it and change the signing secret"
     ))
 }

@@ -53,7 +53,7 @@ pub(in crate::admission) async fn ask(api: &WebApi, entity: &Entity) -> (Fact, S
             };
             (answer, shown)
         }
-        Err(error) => (refused(&error), ShownFacts::default()),
+        Err(error) => (refused(&error, entity), ShownFacts::default()),
     }
 }
 
@@ -111,7 +111,8 @@ fn blocked(cause: WaitCause, why: String) -> Fact {
     Fact::Blocked { cause, why }
 }
 
-fn refused(error: &ApiError) -> Fact {
+/// The fact that an error shows, by the codes that the method has.
+fn refused(error: &ApiError, entity: &Entity) -> Fact {
     match error {
         ApiError::NoToken(team) => blocked(
             WaitCause::NoToken,
@@ -123,8 +124,9 @@ fn refused(error: &ApiError) -> Fact {
             Fact::Later { after: *retry_after, why: error.to_string() }
         }
         ApiError::Refused { error: code, needed, .. } => match code.as_str() {
-            "user_not_found" | "channel_not_found" | "team_not_found" | "bot_not_found" => {
-                Fact::Missing(code.clone())
+            // `team.info` also has `user_not_found`, and `bots.info` `team_not_found`: about something else.
+            code if code.strip_suffix("_not_found") == Some(entity.field().0) => {
+                Fact::Missing(code.to_owned())
             }
             // A user that the app must not see exists all the same.
             "user_not_visible" => Fact::Found { reach: None },
@@ -155,18 +157,44 @@ fn needs_only_private(needed: Option<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use slack::ids::{ChannelId, TeamId, UserId};
     use slack_api::Method;
 
     use super::*;
 
+    fn team() -> TeamId {
+        TeamId::parse("T1").unwrap()
+    }
+
+    fn channel() -> Entity {
+        Entity::Channel(team(), ChannelId::parse("C1").unwrap())
+    }
+
+    #[test]
+    fn only_the_code_of_the_entity_itself_says_that_it_does_not_exist() {
+        let id = || UserId::parse("U1").unwrap();
+        let entities =
+            [Entity::Team(team()), Entity::User(team(), id()), Entity::Bot(team(), id()), channel()];
+        let codes = ["team_not_found", "user_not_found", "bot_not_found", "channel_not_found"];
+        for (at, entity) in entities.iter().enumerate() {
+            for (other, code) in codes.iter().enumerate() {
+                let error =
+                    ApiError::Refused { method: entity.method(), error: (*code).to_owned(), needed: None };
+                let is_missing = matches!(refused(&error, entity), Fact::Missing(_));
+                assert_eq!(is_missing, at == other, "{entity}: {code}");
+            }
+        }
+    }
+
     #[test]
     fn a_missing_scope_is_not_allowed_unless_it_only_hides_a_private_channel() {
         let refused = |needed: Option<&str>| {
-            refused(&ApiError::Refused {
+            let error = ApiError::Refused {
                 method: Method::ConversationsInfo,
                 error: MISSING_SCOPE.into(),
                 needed: needed.map(str::to_owned),
-            })
+            };
+            refused(&error, &channel())
         };
         assert_eq!(refused(Some("groups:read")), Fact::Missing(NO_GROUPS.into()));
         for needed in [None, Some("channels:read"), Some("channels:read,groups:read,mpim:read,im:read")] {

@@ -6,10 +6,10 @@ use ports::archive::Item;
 use ports::queue::waiting::WaitCause;
 use serde_json::json;
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, SlackAnswer, refusal};
+use testkit::fake_slack::{self, FakeSlack, SlackAnswer, refusal};
 use workers::runtime::{JobOutcome, JobRetry};
 
-use super::fixture::{CHANNEL, ExistenceCheckFixture, TS, USER, aside, message, reason, waits};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, aside, message, reason, waits};
 
 const METHODS: [&str; 3] = ["team.info", "users.info", "conversations.info"];
 
@@ -89,6 +89,38 @@ async fn what_would_be_dropped_waits_behind_an_event_that_its_batch_sets_aside()
     let outcomes = fixture.write(&[message("C0NEW", USER, TS), private]).await;
     let causes: Vec<WaitCause> = outcomes.iter().map(|outcome| aside(outcome).0).collect();
     assert_eq!(causes, [WaitCause::Token, WaitCause::Order]);
+}
+
+#[tokio::test]
+async fn a_channel_that_became_private_during_an_outage_is_quarantined_and_the_reason_says_both_causes() {
+    let fixture = ExistenceCheckFixture::new().await;
+    all_answer(&fixture.slack, 1, &refusal("token_revoked"));
+    let private =
+        |ts: &str| event::with_fields(message("C0NEW", USER, ts), [("channel_type", "group".into())]);
+    let converted =
+        event::with_fields(private("1700000008.000100"), [("subtype", "channel_convert_to_private".into())]);
+    let events = [message("C0NEW", USER, TS), converted, private("1700000009.000100")];
+    assert!(fixture.write(&events).await.iter().all(waits));
+    let object = event::with_fields(fake_slack::channel("C0NEW", "new"), [("is_private", true.into())]);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.push(object));
+    // One probe after each wait, until Slack accepts the token.
+    let mut outcomes = Vec::new();
+    for _ in 0..6 {
+        fixture.clock.advance(Duration::from_secs(600));
+        outcomes = fixture.write(&events).await;
+        if !waits(&outcomes[0]) {
+            break;
+        }
+    }
+    for outcome in &outcomes[..2] {
+        let why = reason(outcome);
+        assert!(why.contains("C0NEW") && why.contains("as private") && !why.contains('\n'), "{why}");
+        for cause in ["while Slack could not be asked", "forged", "--existence-check off", "signing secret"] {
+            assert!(why.contains(cause), "{cause}: {why}");
+        }
+    }
+    assert_eq!(outcomes[2], JobOutcome::Done, "dropped");
+    assert_eq!(fixture.rows(), []);
 }
 
 #[tokio::test]
