@@ -96,7 +96,6 @@ impl<'a> TeamCoverage<'a> {
         self.marked.iter().chain(self.spans.keys()).collect()
     }
 
-    /// Returns the coverage of a channel.
     pub async fn channel_coverage(&self, channel: &ChannelId) -> Result<ChannelCoverage, ArchiveError> {
         let Self { archive, team, facts, runs, .. } = self;
         let known = self.known(channel);

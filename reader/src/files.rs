@@ -32,9 +32,6 @@ impl MissingFiles {
 }
 
 /// Counts the files of all workspaces that are not stored.
-///
-/// # Errors
-/// If the archive cannot be read.
 pub async fn missing(archive: &dyn Archive) -> Result<MissingFiles, ArchiveError> {
     let mut missing = MissingFiles::default();
     for team in find::teams(archive).await? {

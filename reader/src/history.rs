@@ -49,7 +49,6 @@ pub async fn facts(archive: &dyn Archive, team: &TeamId, gaps: &[Gap]) -> Result
     Ok(facts)
 }
 
-/// Returns the channels with a public mark.
 pub async fn channels_with_public_mark(
     archive: &dyn Archive,
     team: &TeamId,

@@ -11,9 +11,6 @@ use crate::joined::ChannelOfTeam;
 pub const MAX_AGE_S: i64 = 24 * 3_600;
 
 /// Reads the newest list of the members of a channel.
-///
-/// # Errors
-/// If the archive cannot be read.
 pub async fn read(
     archive: &dyn Archive,
     location: &ChannelOfTeam,
@@ -25,9 +22,6 @@ pub async fn read(
 }
 
 /// Reads the list of this head, with its other rows.
-///
-/// # Errors
-/// If the archive cannot be read.
 pub async fn list_of(archive: &dyn Archive, head: &Item) -> Result<Option<ChannelMembers>, ArchiveError> {
     let keys = membership::chunk_keys(head);
     let chunks = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;

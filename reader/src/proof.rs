@@ -11,9 +11,6 @@ use crate::history;
 use crate::joined::ChannelOfTeam;
 
 /// Returns what is proven of each channel that is kept, ordered by id.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn kept_channels(
     archive: &dyn Archive,
     team: &TeamId,
@@ -32,9 +29,6 @@ pub async fn kept_channels(
 }
 
 /// Returns what is proven of a channel.
-///
-/// # Errors
-/// As [`Archive::get`].
 pub async fn of_channel(
     archive: &dyn Archive,
     team: &TeamId,
@@ -63,9 +57,6 @@ pub struct TeamProof {
 }
 
 /// Returns how far a workspace is compared with Slack; `None` before its first night.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn of_team(archive: &dyn Archive, team: &TeamId) -> Result<Option<TeamProof>, ArchiveError> {
     let known = kept_channels(archive, team).await?;
     let nights = known.iter().flat_map(|known| {

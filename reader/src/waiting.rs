@@ -35,9 +35,6 @@ pub struct WaitingJobs {
 }
 
 /// Reads what waits in all workspaces.
-///
-/// # Errors
-/// If the archive cannot be read.
 pub async fn read(archive: &dyn Archive) -> Result<Vec<WaitingJobs>, ArchiveError> {
     let mut waiting = Vec::new();
     for row in query_all(archive, Query::partition(key::waiting_states())).await? {
@@ -92,9 +89,6 @@ fn first_sent(key: &ItemKey) -> Option<TimestampMs> {
 }
 
 /// Since when events of this workspace have waited, if any does.
-///
-/// # Errors
-/// If the archive cannot be read.
 pub async fn since(archive: &dyn Archive, team: &TeamId) -> Result<Option<TimestampMs>, ArchiveError> {
     let keys = [QueueName::Events, QueueName::Channels].map(|queue| ItemKey::waiting(queue, team));
     let rows = archive.get_all(&[&keys[0], &keys[1]]).await?;
@@ -104,9 +98,6 @@ pub async fn since(archive: &dyn Archive, team: &TeamId) -> Result<Option<Timest
 }
 
 /// Whether jobs of this workspace have ever waited: it may have nothing else.
-///
-/// # Errors
-/// If the archive cannot be read.
 pub async fn is_known(archive: &dyn Archive, team: &TeamId) -> Result<bool, ArchiveError> {
     let keys: Vec<ItemKey> = QUEUES.iter().map(|spec| ItemKey::waiting(spec.name, team)).collect();
     Ok(archive.get_all(&keys.iter().collect::<Vec<_>>()).await?.iter().any(Option::is_some))

@@ -74,7 +74,6 @@ pub struct SearchHit {
     pub position: i64,
     /// The current location of its channel.
     pub location: ChannelOfTeam,
-    /// The channel's name.
     pub channel_name: Option<String>,
     /// Whether the channel is private now.
     pub is_private: bool,

@@ -249,7 +249,6 @@ fn first_with_room<T, E>(mut probe: impl FnMut(i64) -> Result<Option<T>, E>) -> 
     Ok((ahead_s, free))
 }
 
-/// Returns the facet of a place.
 pub(crate) fn place_facet(place_id: i64) -> String {
     format!("p{place_id}")
 }

@@ -72,7 +72,6 @@ impl Asset {
         })
     }
 
-    /// Returns the content.
     pub fn content(&self) -> &'static str {
         self.content
     }

@@ -26,19 +26,26 @@ pub trait LinkScheme: Send + Sync {
     /// has that reply.
     fn thread(&self, location: &ChannelOfTeam, root_ts: &Ts) -> String;
 
-    fn versions(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
+    /// The versions of a message. Only a served site has them.
+    fn versions(&self, _location: &ChannelOfTeam, _ts: &Ts) -> Option<String> {
+        None
+    }
 
     /// The bytes of a file; of a canvas, those of the newest version.
     fn file(&self, team: &TeamId, file: &FileId) -> Option<String>;
 
-    /// The page of a canvas, with its text and its versions.
-    fn canvas(&self, team: &TeamId, file: &FileId) -> Option<String>;
+    /// The page of a canvas, with its text and its versions. Only a served site has one.
+    fn canvas(&self, _team: &TeamId, _file: &FileId) -> Option<String> {
+        None
+    }
 
     /// A picture of a person, or of an emoji.
     fn picture(&self, key: &FileKey) -> Option<String>;
 
-    /// A message in a channel whose workspace is unknown.
-    fn permalink(&self, channel: &ChannelId, ts: &Ts) -> Option<String>;
+    /// A message in a channel whose workspace is unknown. Only a served site finds it.
+    fn permalink(&self, _channel: &ChannelId, _ts: &Ts) -> Option<String> {
+        None
+    }
 
     /// The page of a person. Only a served site has one.
     fn person(&self, _team: &TeamId, _user: &str) -> Option<String> {
@@ -101,7 +108,6 @@ impl SitePage {
 pub enum AboutChannel {
     /// Its topic, members and other facts.
     Info,
-    /// Its threads.
     Threads,
     /// The days with messages.
     Calendar,

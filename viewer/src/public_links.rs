@@ -142,24 +142,12 @@ impl LinkScheme for PublicLinks<'_> {
         if self.rootless.contains(root_ts) { "#main".to_owned() } else { thread_page(root_ts, 1) }
     }
 
-    fn versions(&self, _: &ChannelOfTeam, _: &Ts) -> Option<String> {
-        None
-    }
-
     fn file(&self, _: &TeamId, file: &FileId) -> Option<String> {
         self.copies.files.get(file).map(|name| format!("{}{FILES}/{name}", self.root))
     }
 
-    fn canvas(&self, _: &TeamId, _: &FileId) -> Option<String> {
-        None
-    }
-
     fn picture(&self, key: &FileKey) -> Option<String> {
         self.copies.pictures.get(key).map(|name| format!("{}{PICTURES}/{name}", self.root))
-    }
-
-    fn permalink(&self, _: &ChannelId, _: &Ts) -> Option<String> {
-        None
     }
 
     fn asset(&self, asset: &Asset) -> String {

@@ -11,7 +11,6 @@ use super::target;
 /// The name of a file, and the function that generates its content.
 type GeneratedFile = (&'static str, fn() -> String);
 
-/// The generated files.
 const FILES: [GeneratedFile; 2] = [
     ("grafana-dashboard.json", dashboard::grafana_dashboard),
     ("prometheus-alerts.yaml", alerts::prometheus_rules),

@@ -59,7 +59,6 @@ impl KeepCommand {
     }
 }
 
-/// Runs the command.
 pub(crate) async fn run(backend: &Backend, command: &KeepCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         KeepCommand::Copy(args) => copy::run(backend, args, out).await,

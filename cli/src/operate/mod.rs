@@ -8,6 +8,7 @@ pub(crate) mod backup;
 pub(crate) mod copy;
 pub(crate) mod dashboards;
 pub(crate) mod date;
+mod directory_status;
 pub(crate) mod doctor;
 pub(crate) mod erase;
 pub(crate) mod files;

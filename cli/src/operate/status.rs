@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use jiff::Timestamp;
-use ports::archive::{Archive, ItemKey};
+use ports::archive::Archive;
 use ports::clock::{Clock, SystemClock};
 use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
@@ -11,13 +10,12 @@ use ports::workers::WorkerSpec;
 use process::config::backend::{Backend, BackendArgs};
 use reader::access::{MembershipCounts, PrivateChannels};
 use reader::files::{self, MissingFiles};
-use reader::find;
 use serde::Serialize;
 use serde_json::Value;
-use slack::ids::Ts;
 use workers::quarantine;
 
 use super::copy::{self, state::CopyState};
+use super::directory_status;
 use super::history_status::{self, HistoryLine, ProofLine};
 use super::waiting_status::{self, WaitingCheck, WaitingLine};
 use crate::plain;
@@ -108,59 +106,9 @@ pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Wr
         plain::json_line(out, &status)?
     } else {
         table(&status, out)?;
-        print_directory(&status.directory, out)?;
+        directory_status::print(&status.directory, out)?;
     }
     Ok(())
-}
-
-/// Returns the counts of the last directory sync of each workspace. A workspace that was never synced only
-/// has its id.
-async fn directory(archive: &dyn Archive) -> anyhow::Result<Vec<Value>> {
-    let mut directory = Vec::new();
-    for team in find::teams(archive).await? {
-        let synced = archive.get(&ItemKey::directory_sync(&team)).await?;
-        let mut synced = synced.map(|row| row.attributes).unwrap_or_default();
-        synced.retain(|name, _| name != "type" && name != "version");
-        synced.insert("team_id".into(), team.as_str().into());
-        directory.push(synced.into());
-    }
-    Ok(directory)
-}
-
-fn print_directory(directory: &[Value], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out)?;
-    for synced in directory {
-        writeln!(out, "directory    {}", plain::line(&directory_line(synced)))?;
-    }
-    if directory.is_empty() || directory.iter().any(|synced| synced["synced_ts"].is_null()) {
-        writeln!(
-            out,
-            "\nNames, people and files need a token: set SLACK_BOT_TOKEN where `annalist up` runs."
-        )?;
-    }
-    Ok(())
-}
-
-fn directory_line(synced: &Value) -> String {
-    let team = synced["team_id"].as_str().unwrap_or_default();
-    let Some(at) = synced["synced_ts"].as_str() else { return format!("{team}: never synced") };
-    let name = synced["team_name"].as_str().map(|name| format!(" ({name})")).unwrap_or_default();
-    let count = |name: &str| synced[name].as_u64().unwrap_or_default();
-    let at = Ts::parse(at).ok().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
-    let at = at.map_or_else(|| "?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string());
-    let scopes = synced["missing_scopes"].as_array();
-    let scopes: Vec<&str> = scopes.into_iter().flatten().filter_map(Value::as_str).collect();
-    let lacks = if scopes.is_empty() {
-        String::new()
-    } else {
-        format!("; the app lacks the scope {}", scopes.join(", "))
-    };
-    format!(
-        "{team}{name}: {}, {}, {} emoji as of {at}{lacks}",
-        plain::counted(count("channels"), "channel", "channels"),
-        plain::counted(count("users"), "person", "people"),
-        plain::grouped(count("emoji"))
-    )
 }
 
 /// Reads the status of everything.
@@ -185,7 +133,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         history: history_status::histories(archive, now).await?,
         proof: history_status::proofs(archive).await?,
         waiting: waiting_status::lines(&waiting, now),
-        directory: directory(archive).await?,
+        directory: directory_status::read(archive).await?,
         copy: copy::state::read(archive, now).await?,
         memberships: PrivateChannels::read(archive, now).await?.counts(),
     })
@@ -303,13 +251,13 @@ fn advice(status: &Status) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use ports::archive::{ArchiveExt, Update};
+    use ports::archive::{ArchiveExt, ItemKey, Update};
     use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
     use rules::history::progress::HistoryProgress;
     use rules::history::proof::{ProofCounts, ProvenSpan, VerifiedChannel};
     use rules::public_mark;
     use serde_json::json;
-    use slack::ids::{ChannelId, TeamId};
+    use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::*;
     use crate::fixture::CliFixture;
@@ -452,33 +400,6 @@ mod tests {
 
         send(&fixture, QueueName::Events).await;
         assert!(!status(&fixture).await.idle);
-    }
-
-    #[tokio::test]
-    async fn never_synced_workspaces_are_listed_and_the_advice_is_printed_once() {
-        let fixture = CliFixture::open().await;
-        let directory_text = async || {
-            let mut out = Vec::new();
-            print_directory(&status(&fixture).await.directory, &mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(directory_text().await.matches("SLACK_BOT_TOKEN").count(), 1);
-        for team in ["T1", "T2"] {
-            fixture.channel(team, "C1", "1700000000.000000", "general").await;
-        }
-        let text = directory_text().await;
-        assert!(text.contains("T1: never synced") && text.contains("T2: never synced"), "{text}");
-        assert_eq!(text.matches("SLACK_BOT_TOKEN").count(), 1);
-    }
-
-    #[test]
-    fn a_synced_workspace_is_a_line_with_its_counts_and_missing_scopes() {
-        let synced = json!({ "team_id": "T1", "synced_ts": "1700000000.000000", "team_name": "Acme", "channels": 12, "users": 30,
-            "emoji": 0, "missing_scopes": ["emoji:read"] });
-        assert_eq!(
-            directory_line(&synced),
-            "T1 (Acme): 12 channels, 30 people, 0 emoji as of 2023-11-14 22:13 UTC; the app lacks the scope emoji:read"
-        );
     }
 
     #[test]

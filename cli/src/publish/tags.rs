@@ -52,7 +52,6 @@ impl UnitTags {
         }
     }
 
-    /// Notes a copy by its tag.
     pub(super) fn note_copy(&mut self, tag: String) {
         self.0.insert(tag);
     }

@@ -208,7 +208,6 @@ pub(crate) enum ReadError {
         "no message {ts} in channel {channel}: `annalist messages {channel}` shows each message's timestamp"
     )]
     UnknownMessage {
-        /// The channel.
         channel: String,
         /// The message's timestamp.
         ts: Ts,

@@ -24,7 +24,6 @@ pub(crate) fn batch(backend: &Backend) -> usize {
     if backend.database().is_some() { follower::BATCH_SIZE } else { follower::DAYS_PER_BATCH }
 }
 
-/// Returns the folder of the index.
 pub(crate) fn index_folder(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Result<PathBuf> {
     match &index.folder {
         Some(folder) => Ok(folder.clone()),

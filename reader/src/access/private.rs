@@ -43,9 +43,6 @@ pub struct MembershipCounts {
 impl PrivateChannels {
     /// Reads them from a whole archive: its newest snapshot of each channel, what is known about who can read it,
     /// and the lists of its members that are new enough at `now`.
-    ///
-    /// # Errors
-    /// If the archive cannot be read.
     pub async fn read(archive: &dyn Archive, now: TimestampMs) -> Result<Self, ArchiveError> {
         let teams = find::teams(archive).await?;
         let mut registers = BTreeMap::new();

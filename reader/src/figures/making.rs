@@ -100,7 +100,6 @@ impl<'a> ReportSources<'a> {
         self.grounds.stamp(team, scope, period, channels, days, rollups)
     }
 
-    /// Makes the report.
     pub async fn make(self) -> Result<MadeReport, ArchiveError> {
         let Self { archive, team, scope, channels, period, rollups, grounds, days, now_micros } = self;
         let people = &grounds.people;

@@ -261,7 +261,6 @@ pub struct TopMessage {
     /// The message's channel.
     #[serde(rename = "channel_id")]
     pub channel: ChannelId,
-    /// The channel's name.
     #[serde(rename = "channel")]
     pub channel_name: Option<String>,
     /// When it was posted.

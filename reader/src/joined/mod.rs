@@ -37,7 +37,6 @@ impl<'a> JoinedChannel<'a> {
         Self { archive, locations }
     }
 
-    /// The channel's current location.
     pub fn current_location(&self) -> &ChannelOfTeam {
         &self.locations[0]
     }

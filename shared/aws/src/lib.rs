@@ -39,7 +39,6 @@ pub struct Aws {
 /// Why [`Aws`] could not be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// No region is set.
     #[error("no AWS region is set: set AWS_REGION, or a region for AWS_PROFILE")]
     NoRegion,
 }

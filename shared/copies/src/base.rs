@@ -83,11 +83,9 @@ pub struct BaseHead {
 /// A table and its blocks, in the order of its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseTable {
-    /// Its name.
     pub name: String,
     /// Its columns, in the order of a row's values.
     pub columns: Vec<String>,
-    /// Its blocks.
     pub blocks: Vec<BlockId>,
 }
 
@@ -124,7 +122,6 @@ enum Line {
 }
 
 impl Base {
-    /// Its blocks.
     pub fn blocks(&self) -> impl Iterator<Item = BlockId> + '_ {
         self.tables.iter().flat_map(|table| table.blocks.iter().copied())
     }

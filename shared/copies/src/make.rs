@@ -58,9 +58,6 @@ pub fn begin(head: BaseHead, known: HashSet<BlockId>) -> (RowsWriter, BlockWrite
 
 impl RowsWriter {
     /// The next rows are of this table.
-    ///
-    /// # Errors
-    /// [`WritingStopped`]
     pub fn table(&mut self, name: &str, columns: &[&str]) -> Result<(), WritingStopped> {
         self.end_block()?;
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
@@ -69,9 +66,6 @@ impl RowsWriter {
     }
 
     /// Takes the next row of the table, by its key and its line.
-    ///
-    /// # Errors
-    /// [`WritingStopped`]
     pub fn row(&mut self, key: &[u8], line: &[u8], is_message: bool) -> Result<(), WritingStopped> {
         self.base.counts.rows += 1;
         self.base.counts.messages += u64::from(is_message);
@@ -82,9 +76,6 @@ impl RowsWriter {
     }
 
     /// The base, once all rows are there.
-    ///
-    /// # Errors
-    /// [`WritingStopped`]
     pub fn end(mut self) -> Result<Base, WritingStopped> {
         self.end_block()?;
         Ok(self.base)

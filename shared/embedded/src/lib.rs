@@ -106,7 +106,6 @@ pub enum OpenError {
         theirs: String,
         ours: String,
     },
-    /// The database cannot be opened.
     #[error("cannot open {path}: {source}; {}", next_step_of(source))]
     Database {
         /// The file.
@@ -285,25 +284,16 @@ impl Database {
     }
 
     /// The id of this archive; a folder that was restored from it has the same one.
-    ///
-    /// # Errors
-    /// [`ArchiveError`]
     pub async fn archive_id(&self) -> Result<String, ArchiveError> {
         EmbeddedChanges::new(Arc::clone(&self.writer), Arc::clone(&self.readers)).archive_id().await
     }
 
     /// Keeps other processes from copying this folder until the file is dropped; `None` if one does.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn lock_copying(&self) -> std::io::Result<Option<File>> {
         process_lock::try_lock(&self.data.join(PROCESSES_FOLDER), COPYING)
     }
 
     /// Keeps other processes from moving the files of this folder until the file is dropped; `None` if one does.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn lock_moving(&self) -> std::io::Result<Option<File>> {
         process_lock::try_lock(&self.data.join(PROCESSES_FOLDER), MOVING)
     }

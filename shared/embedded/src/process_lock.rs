@@ -32,7 +32,6 @@ pub(super) enum JoinError {
     /// The system's reason.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A process of this version uses it.
     #[error("a process of annalist {0} uses the folder")]
     OtherVersion(String),
 }

@@ -124,7 +124,6 @@ pub struct HourlySpec {
     pub name: &'static str,
     /// A description for users.
     pub description: &'static str,
-    /// The queues it sends to.
     pub sends_to: &'static [QueueName],
     /// The resources it uses in addition to the archive's rows.
     pub uses: &'static [Uses],

@@ -53,10 +53,8 @@ pub enum DownloadError {
     /// There is no usable token.
     #[error(transparent)]
     Token(#[from] ApiError),
-    /// The address is not a URL.
     #[error("its address is not a URL")]
     NotAUrl,
-    /// The host is not allowed.
     #[error("{0} is not a host where Slack keeps such files")]
     NotAllowed(String),
     /// Slack redirected to a host that is not allowed.

@@ -11,7 +11,6 @@ pub(super) const TOO_LONG: &str = "it is longer than 16 MiB";
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// There is no token for this workspace.
     #[error("there is no token for workspace {0}")]
     NoToken(TeamId),
     /// The token belongs to another workspace; it was not used.

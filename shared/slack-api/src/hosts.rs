@@ -43,7 +43,6 @@ pub struct ApiUrl(Url);
 /// Why a base cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidApiUrl {
-    /// It is not a URL.
     #[error("it is not a URL ({0})")]
     NotAUrl(String),
     /// A token would be sent without encryption.

@@ -62,7 +62,6 @@ pub enum EventRule {
     /// A file was changed: a canvas was edited.
     FileChanged,
     FileDeleted,
-    /// A user group changed.
     UserGroup(UserGroupChange),
     /// Something happened to a channel.
     Channel(ChannelChange),

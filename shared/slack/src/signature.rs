@@ -20,7 +20,6 @@ const SIGNATURE_PREFIX: &str = "v0=";
 /// Why a request is not accepted as Slack's. It never contains the expected signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A signature header is missing.
     #[error("a signature header is missing")]
     MissingHeader,
     /// The timestamp is not a plain number of seconds.

@@ -82,7 +82,6 @@ pub(crate) enum IdentityError {
     NotAdmitted(#[from] NotAdmitted),
     #[error("the session has ended")]
     SessionEnded,
-    /// The token is not valid.
     #[error("the token is not valid")]
     WrongToken,
     #[error(transparent)]

@@ -30,7 +30,6 @@ pub struct FilesFilter {
     pub people: Option<Vec<UserId>>,
     /// Their type.
     pub kind: Option<FileKind>,
-    /// Their state.
     pub state: Option<FileStateName>,
 }
 

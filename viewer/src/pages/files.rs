@@ -186,7 +186,6 @@ pub struct FilesContext<'a> {
     pub links: &'a dyn LinkScheme,
     /// The names of people.
     pub names: &'a DisplayNames<'a>,
-    /// The channels.
     pub menu: &'a ChannelMenu,
     /// The time zone of times.
     pub zone: &'a TimeZone,

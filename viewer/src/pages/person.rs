@@ -19,7 +19,6 @@ pub struct PersonPage {
     pub team: TeamId,
     /// The person.
     pub user: UserId,
-    /// Their picture.
     pub picture: Option<FileKey>,
     /// Their names, the one that is shown first.
     pub names: Vec<String>,
@@ -40,7 +39,6 @@ pub struct ListedPerson {
     pub user: UserId,
     /// Their names, the one that is shown first.
     pub names: Vec<String>,
-    /// Their picture.
     pub picture: Option<FileKey>,
     /// What they are, if they are no ordinary member.
     pub mark: Option<&'static str>,

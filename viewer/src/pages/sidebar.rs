@@ -15,7 +15,6 @@ use crate::links::{LinkScheme, SitePage};
 
 #[derive(Debug, Clone)]
 pub struct MenuChannel {
-    /// The channel's location.
     pub location: ChannelOfTeam,
     /// The channel's name.
     pub name: Option<String>,
@@ -31,7 +30,6 @@ pub struct MenuChannel {
 /// The channels of a site.
 #[derive(Debug, Clone, Default)]
 pub struct ChannelMenu {
-    /// The site's name.
     pub site_name: String,
     /// The workspaces, each with its name.
     pub workspaces: Vec<(TeamId, String)>,

@@ -6,9 +6,6 @@ use ports::archive::{Archive, ArchiveError, Query, key};
 use super::{PAGE, channels_of};
 
 /// Returns the hold of the first message that both an erasure covers and a hold keeps.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn find_held(
     archive: &dyn Archive,
     fact: &ErasureFact,

@@ -122,9 +122,6 @@ pub struct Eraser<'a> {
 impl<'a> Eraser<'a> {
     /// Starts an erasure, before its facts are written: writing the facts erases a person's row at once, and
     /// with it the location of the person's pictures.
-    ///
-    /// # Errors
-    /// As [`Archive::get`].
     pub async fn begin(
         archive: &'a dyn Archive,
         files: &'a dyn Files,
@@ -152,9 +149,6 @@ impl<'a> Eraser<'a> {
     }
 
     /// The parts of the work, in the order of execution.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn parts(&self) -> Result<Vec<ErasurePart>, ArchiveError> {
         let mut parts = BTreeSet::new();
         for ErasureFact { team, scope, .. } in &self.facts {
@@ -241,9 +235,6 @@ impl<'a> Eraser<'a> {
 }
 
 /// The earlier erasures of these workspaces.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn read_facts(
     archive: &dyn Archive,
     teams: impl IntoIterator<Item = &TeamId>,

@@ -18,7 +18,6 @@ pub struct ErasureRecord {
     pub scope: String,
     /// The user who requested it, by their account name on the machine.
     pub by: Option<String>,
-    /// The counts of what was erased.
     pub counts: EraserCounts,
     /// Jobs that were removed from queues.
     pub jobs: u64,

@@ -10,9 +10,6 @@ use rules::file::{image, named};
 use super::PAGE;
 
 /// Those of these keys that no row names. Keys that this program does not create are not among them.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn unnamed(
     archive: &dyn Archive,
     keys: impl IntoIterator<Item = FileKey>,

@@ -84,18 +84,12 @@ impl<'a> Proof<'a> {
     }
 
     /// What is proven of each channel that is kept, ordered by id.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn channels(&self) -> Result<Vec<VerifiedChannel>, HistoryError> {
         Ok(proof::kept_channels(self.archive, self.team()).await?)
     }
 
     /// Whether a channel is left out: it is deleted or has another id now, it is out by its opt-out, or it was
     /// compared since it was archived, in the last month.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn is_left_out(&self, known: &VerifiedChannel) -> Result<bool, HistoryError> {
         if self.facts.channel_is_out(self.team(), &known.channel, &self.now) {
             return Ok(true);

@@ -48,9 +48,6 @@ pub struct ExpiredChannel {
 }
 
 /// Every rule that was ever set in a workspace, in the order of their scopes and times.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn read_rules(archive: &dyn Archive, team: &TeamId) -> Result<Vec<RetentionRule>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::retention_rules(team))).await?;
     Ok(rows.iter().filter_map(|row| RetentionRule::read(team, row)).collect())
@@ -58,9 +55,6 @@ pub async fn read_rules(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Rete
 
 impl RetentionPlan {
     /// What expires now by these rules, which may differ from the stored ones.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(
         archive: &dyn Archive,
         team: &TeamId,
@@ -162,9 +156,6 @@ impl RetentionPlan {
     }
 
     /// Writes the facts, so that no writer stores what has expired.
-    ///
-    /// # Errors
-    /// As [`Archive::apply_once`].
     async fn write_facts(&self, archive: &dyn Archive) -> Result<(), ArchiveError> {
         for (channel, until) in &self.facts {
             archive.write(&ExpiryFact::expire(&self.team, channel.as_ref(), until)).await?;
@@ -199,9 +190,6 @@ impl RetentionPlan {
     }
 
     /// Records that the rows are gone.
-    ///
-    /// # Errors
-    /// As [`Archive::apply_once`].
     async fn finish(
         &self,
         archive: &dyn Archive,

@@ -210,9 +210,6 @@ impl Statistician {
 }
 
 /// Requests a count of each of these days.
-///
-/// # Errors
-/// As [`Archive::get_all`].
 pub(crate) async fn request_counts(
     archive: &dyn Archive,
     days: &[&ChannelDay],

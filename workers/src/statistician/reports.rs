@@ -6,9 +6,6 @@ use slack::ids::TeamId;
 
 /// Stores a report; returns whether it did. If another process stores the same report at the same time, that
 /// one wins; a report that is too large for rows is not stored.
-///
-/// # Errors
-/// As [`Archive::get_all`].
 pub async fn store(archive: &dyn Archive, report: &KeptReport) -> Result<bool, ArchiveError> {
     if !report.fits() {
         return Ok(false);
@@ -30,9 +27,6 @@ pub async fn store(archive: &dyn Archive, report: &KeptReport) -> Result<bool, A
 }
 
 /// Removes all stored reports of a workspace; the listing row of each goes last.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub(crate) async fn remove(archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
     for listed in query_all(archive, Query::partition(key::reports(team))).await? {
         let rows = query_all(archive, Query::partition(key::report(team, &listed.key.timestamp))).await?;

@@ -103,16 +103,8 @@ impl LinkScheme for SiteLinks<'_> {
         self.threads.get(root_ts).map_or_else(|| INDEX.to_owned(), |thread| thread.address.clone())
     }
 
-    fn versions(&self, _: &ChannelOfTeam, _: &Ts) -> Option<String> {
-        None
-    }
-
     fn file(&self, _: &TeamId, file: &FileId) -> Option<String> {
         self.files.files.get(file).map(|name| format!("{}{FILES}/{name}", self.path_to_root))
-    }
-
-    fn canvas(&self, _: &TeamId, _: &FileId) -> Option<String> {
-        None
     }
 
     fn picture(&self, key: &FileKey) -> Option<String> {
@@ -120,10 +112,6 @@ impl LinkScheme for SiteLinks<'_> {
             .pictures
             .contains(key)
             .then(|| format!("{}{PICTURES}/{}", self.path_to_root, picture_name(key)))
-    }
-
-    fn permalink(&self, _: &ChannelId, _: &Ts) -> Option<String> {
-        None
     }
 
     fn asset(&self, asset: &Asset) -> String {

@@ -42,17 +42,11 @@ impl Default for ReadLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadRow<'r> {
     /// A table begins.
-    Table {
-        /// Its name.
-        name: &'r str,
-        /// Its columns.
-        columns: &'r [&'r str],
-    },
+    Table { name: &'r str, columns: &'r [&'r str] },
     /// A row of that table.
     Row {
         /// Its primary key.
         key: &'r [u8],
-        /// Its line.
         line: &'r [u8],
         /// Whether readers see it as a message.
         is_message: bool,
@@ -75,9 +69,6 @@ pub enum ReadStopped<E> {
 
 /// Reads the rows of an open data folder in one transaction, table by table, in the order in which they were written.
 /// Returns by how many bytes the log grew meanwhile. It blocks.
-///
-/// # Errors
-/// [`ReadStopped`]
 pub fn read_rows<E>(
     data: &Path,
     limits: ReadLimits,

@@ -74,9 +74,6 @@ impl StagingFolder {
     }
 
     /// Creates the file for the database from the backup. It does not become part of the data folder.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn create_packed_database(&self) -> Result<File, BackupError> {
         let path = self.packed_database();
         let file = create_private_folder(&self.work.join(PACKED)).and_then(|()| create_private_file(&path));
@@ -84,9 +81,6 @@ impl StagingFolder {
     }
 
     /// Creates the file of the folder's own database. Returns its temporary path.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn create_database(&self) -> Result<PathBuf, BackupError> {
         let path = self.database();
         create_private_file(&path).map(drop).map_err(BackupError::at(&path))?;
@@ -109,9 +103,6 @@ impl StagingFolder {
     }
 
     /// As [`StagingFolder::create_file_of`]; `None` if it exists.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn create_new_file_of(&self, key: &FileKey) -> Result<Option<File>, BackupError> {
         match self.create_file_of(key) {
             Err(BackupError::Path { source, .. }) if source.kind() == ErrorKind::AlreadyExists => Ok(None),
@@ -120,9 +111,6 @@ impl StagingFolder {
     }
 
     /// Removes the file of a key.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn remove_file_of(&self, key: &FileKey) -> Result<(), BackupError> {
         let path = self.work.join(FILES_FOLDER).join(key.as_str());
         std::fs::remove_file(&path).map_err(BackupError::at(&path))

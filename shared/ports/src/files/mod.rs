@@ -24,7 +24,6 @@ pub const LIST_PAGE: usize = 1_000;
 /// A published file in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFile {
-    /// Its key.
     pub key: FileKey,
     /// Its length.
     pub size_bytes: u64,

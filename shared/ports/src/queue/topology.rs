@@ -68,7 +68,6 @@ pub struct IndexSpec {
     pub sort_key: &'static str,
 }
 
-/// The archive's table.
 pub const ARCHIVE_TABLE: TableSpec = TableSpec {
     role: TableRole::Archive,
     default_name: "SlackArchive",

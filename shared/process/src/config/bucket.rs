@@ -133,9 +133,6 @@ pub fn store_of(row: &Item) -> Option<&str> {
 }
 
 /// The bucket that an archive says its files are in.
-///
-/// # Errors
-/// [`ArchiveError`]
 pub async fn stored_place(archive: &dyn Archive) -> Result<Option<String>, ArchiveError> {
     let row = archive.get(&ItemKey::archive_files()).await?;
     Ok(row.as_ref().and_then(store_of).map(str::to_owned))
@@ -153,9 +150,6 @@ pub async fn store_place(archive: &dyn Archive, place: &BucketPlace) -> Result<(
 }
 
 /// Stores that the files of an archive are in its folder again.
-///
-/// # Errors
-/// [`ArchiveError`]
 pub async fn forget_place(archive: &dyn Archive) -> Result<(), ArchiveError> {
     match archive.get(&ItemKey::archive_files()).await? {
         Some(row) => archive.delete_unchanged(&row).await.map(drop),

@@ -107,7 +107,6 @@ impl ProofCounts {
 pub struct VerifiedChannel {
     /// The workspace.
     pub team: TeamId,
-    /// The channel.
     pub channel: ChannelId,
     /// The first night in which the channel was to be compared: its midnight.
     pub since: Option<Ts>,
