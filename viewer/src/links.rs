@@ -67,6 +67,12 @@ pub trait LinkScheme: Send + Sync {
         Some(location.channel.to_string())
     }
 
+    /// Whether the site lists the channels that its form asks for. Only a served site does: elsewhere the form needs a
+    /// script.
+    fn filters_channels(&self) -> bool {
+        false
+    }
+
     /// An asset of the pages.
     fn asset(&self, asset: &assets::Asset) -> String;
 }
@@ -189,6 +195,10 @@ impl LinkScheme for ServedLinks {
 
     fn copied_link(&self, channel: &ChannelId, ts: &Ts) -> Option<String> {
         self.permalink(channel, ts)
+    }
+
+    fn filters_channels(&self) -> bool {
+        true
     }
 
     fn asset(&self, asset: &assets::Asset) -> String {

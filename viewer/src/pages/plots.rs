@@ -40,7 +40,7 @@ pub(super) fn trend(description: &str, periods: &[(String, u64)]) -> Markup {
                 text x=(middle) y=(number(TOP + HEIGHT - height - 4.0)) text-anchor="middle" { (short(*value)) }
                 text x=(middle) y="134" text-anchor="middle" { (label) }
             }
-            line class="base" x1="0" y1="118" x2="432" y2="118" {}
+            line class="base" x1="0" y1="118" x2=(number(STEP * periods.len() as f64)) y2="118" {}
         }
     }
 }

@@ -196,7 +196,7 @@ pub fn parts(
                         li { a href=(part.address) { (part.name) } " " span class="quiet" { (grouped(part.messages)) @if part.messages == 1 { " message" } @else { " messages" } } }
                     }
                 }
-                @for (address, words) in links { p class="way" { a href=(address) { (words) } } }
+                p class="ways" { @for (address, words) in links { a href=(address) { (words) } } }
             }
         }
     }

@@ -90,7 +90,7 @@ pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
         menu.channels.iter().filter(is_shown).partition(|channel| !is_closed(channel));
     html! {
         @if let Some(address) = links.site_page(SitePage::Channels).filter(|_| menu.channels.len() > 1) {
-            form class="filter" action=(address) method="get" {
+            form.filter.scripted[!links.filters_channels()] action=(address) method="get" {
                 label class="unseen" for="channel-filter" { "Filter channels" }
                 input id="channel-filter" name="channels" type="search" value=(menu.filter) placeholder="Filter channels" maxlength="100" autocomplete="off";
                 button type="submit" class="unseen" { "Filter" }

@@ -186,6 +186,7 @@ async fn the_filter_works_without_a_script() {
         fixture.post(id, "1700000001.000000", "text").await;
     }
     let page = fixture.page("/?channels=DEP").await;
+    assert!(page.contains("<form class=\"filter\" action=\"/\""), "the field needs no script: {page}");
     assert!(page.contains("data-channel=\"C2\"") && !page.contains("data-channel=\"C1\""));
     assert!(page.contains("name=\"channels\" type=\"search\" value=\"DEP\""));
     assert!(fixture.page("/?channels=zzz").await.contains("There are no such channels."));
