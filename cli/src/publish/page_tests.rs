@@ -44,6 +44,8 @@ async fn a_busy_month_has_a_page_for_each_day_and_a_busy_day_several() {
     assert_eq!(names, expected.map(|name| format!("c/general/{name}")));
     assert!(site.file("c/general/2026-12.html").contains("href=\"2026-11.html\""));
     assert!(site.file("c/general/2026-11-21.html").contains("href=\"2026-12.html\""));
+    // No page lists the channels that the form asks for.
+    assert!(site.file("index.html").contains("<form class=\"filter scripted\""));
     assert_links_resolve(&site);
 }
 

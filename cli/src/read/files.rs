@@ -36,12 +36,12 @@ pub(crate) struct FilesArgs {
 }
 
 /// A file that is listed.
-struct ListedFile {
+struct FileWithOrigin {
     file: FileView,
     origin: FileOrigin,
 }
 
-impl ListedFile {
+impl FileWithOrigin {
     fn read(item: &Item) -> Option<Self> {
         Some(Self { file: project::file(item)?, origin: FileOrigin::read(item) })
     }
@@ -108,7 +108,7 @@ pub(crate) async fn files(
         let channel = find::find_channel(archive, name, read.team.as_ref()).await?;
         let is_in =
             |share: Share| channel.locations().iter().any(|location| location.channel == share.channel);
-        let shown = |item: &Item| row::shares(item).any(is_in).then(|| ListedFile::read(item)).flatten();
+        let shown = |item: &Item| row::shares(item).any(is_in).then(|| FileWithOrigin::read(item)).flatten();
         let query = Query::partition(key::files(&channel.current_location().team));
         let names = args.with_names.then(|| DisplayNames::for_teams(archive, channel.teams()));
         list(VisibleRows::all(&channel, query, shown), names, read, &mut sum, out).await?;
@@ -116,7 +116,7 @@ pub(crate) async fn files(
         for team in find::requested_teams(archive, read.team.as_ref()).await? {
             let query = Query::partition(key::files(&team));
             let names = args.with_names.then(|| DisplayNames::new(archive, team));
-            list(VisibleRows::all(archive, query, ListedFile::read), names, read, &mut sum, out).await?;
+            list(VisibleRows::all(archive, query, FileWithOrigin::read), names, read, &mut sum, out).await?;
         }
     }
     if !read.json {
@@ -126,7 +126,7 @@ pub(crate) async fn files(
 }
 
 async fn list(
-    mut rows: VisibleRows<'_, ListedFile>,
+    mut rows: VisibleRows<'_, FileWithOrigin>,
     mut names: Option<DisplayNames<'_>>,
     read: &ReadArgs,
     sum: &mut Sum,
@@ -145,7 +145,7 @@ async fn list(
                 .await?;
             page.iter_mut().for_each(|listed| listed.add_names(names));
         }
-        for ListedFile { file, .. } in &page {
+        for FileWithOrigin { file, .. } in &page {
             let file = addresses.of(file.as_json());
             if read.json {
                 plain::json_line(out, &*file)?;

@@ -105,7 +105,7 @@ struct TableRow {
 
 fn table(title: &str, rows: &[TableRow], out: &mut dyn Write) -> io::Result<()> {
     let Some(greatest) = rows.iter().map(|row| row.messages).max() else { return Ok(()) };
-    let head = format!("\n{title:<29}{:>10}{:>10}{:>9}{:>9}", "messages", "before", "share", "so far");
+    let head = format!("\n{title:<29}{:>10}{:>10}{:>9}{:>9}", "messages", "before", "share", "added up");
     writeln!(out, "{head}")?;
     for row in rows.iter().take(ROWS) {
         let bar = bars::horizontal(row.messages, greatest, BAR);
