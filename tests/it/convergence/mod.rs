@@ -1,6 +1,8 @@
 //! The archive is a function of the set of events: any order, any duplication, any crash and redelivery
 //! produce the same rows.
 
+mod bookmarks;
+mod canvases;
 pub(crate) mod channels;
 mod history;
 mod joined;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::event;
-use testkit::fake_slack::shapes::{Markers, every_message};
+use testkit::fake_slack::shapes::{Markers, app_message, every_message, rich_text};
+use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::harness::client::deliver;
-use tests::harness::command::wait_until_idle;
+use tests::harness::command::{annalist_with, wait_until_idle};
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -30,6 +31,57 @@ fn messages(prefix: &str) -> (Markers, Vec<(&'static str, Value)>) {
     let mut markers = Markers::new(prefix);
     let messages = every_message(&mut markers, ts);
     (markers, messages)
+}
+
+/// People, a channel and a user group whose names have markers, and messages that have only their ids.
+struct NamedObjects {
+    people: Vec<Value>,
+    channel: Value,
+    user_group: Value,
+    /// A message for each object, with the marker of its name.
+    messages: Vec<(String, Value)>,
+}
+
+impl NamedObjects {
+    /// Objects with these letters in their ids. `ts` returns the timestamp of the message with a number.
+    fn new(markers: &mut Markers, letters: &str, ts: impl Fn(usize) -> String) -> Self {
+        let id = |prefix: &str| format!("{prefix}0NAMED{letters}");
+        let users = ["U1", "U2", "U3"].map(|prefix| (id(prefix), markers.word()));
+        let ((channel, channel_name), (group, handle)) =
+            ((id("C"), markers.word()), (id("S"), markers.word()));
+        let elements = [
+            json!({ "type": "user", "user_id": users[0].0 }),
+            json!({ "type": "canvas_user_mention", "user_id": users[1].0 }),
+            json!({ "type": "message_mention", "channel_id": "C0ELSEWHERE", "message_ts": ROOT, "author_id": users[2].0 }),
+            json!({ "type": "channel", "channel_id": channel }),
+            json!({ "type": "usergroup", "usergroup_id": group }),
+        ];
+        let names = users.iter().map(|(_, name)| name).chain([&channel_name, &handle]);
+        let messages = names.zip(elements).enumerate().map(|(number, (name, element))| {
+            (name.clone(), app_message(&ts(number), json!({ "blocks": [rich_text(&[element])] })))
+        });
+        let messages = messages.collect();
+        let person = |(id, name): &(String, String)| {
+            event::with_fields(fake_slack::person(id, name), [("team_id", TEAM.into())])
+        };
+        Self {
+            people: users.iter().map(person).collect(),
+            channel: fake_slack::channel(&channel, &channel_name),
+            user_group: fake_slack::user_group(&group, &handle, &[], 1_600_000_000),
+            messages,
+        }
+    }
+
+    fn messages(&self) -> impl Iterator<Item = (&'static str, Value)> + '_ {
+        self.messages.iter().map(|(_, message)| ("an object's name", message.clone()))
+    }
+
+    /// Adds the objects to a workspace.
+    fn add_to(&self, workspace: &mut FakeWorkspace) {
+        workspace.members.extend(self.people.clone());
+        workspace.channels.push(self.channel.clone());
+        workspace.user_groups.push(self.user_group.clone());
+    }
 }
 
 /// The markers that a text lacks, each with the kind of content that has it.
@@ -60,11 +112,25 @@ fn exported(flat: &[(&'static str, Value)], threaded: &[(&'static str, Value)]) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_surface_shows_every_text_that_slack_shows() {
-    let (flat_words, flat) = messages("zqf");
-    let (thread_words, threaded) = messages("zqt");
+    let (mut flat_words, flat_shapes) = messages("zqf");
+    let (mut thread_words, mut threaded) = messages("zqt");
+    let named = NamedObjects::new(&mut flat_words, "F", |number| ts(flat_shapes.len() + number));
+    let named_in_thread = NamedObjects::new(&mut thread_words, "T", |number| ts(threaded.len() + number));
+    let flat: Vec<_> = flat_shapes.iter().cloned().chain(named.messages()).collect();
+    threaded.extend(named_in_thread.messages());
     let archive = ShapeArchive::new(&exported(&flat, &threaded)).await;
     assert_eq!(archive.imported.code, Some(0), "{}", archive.imported.stderr);
     let data = archive.data();
+    let channels = [("C0FLAT", "flat"), ("C0THREADED", "threaded")];
+    let mut workspace = FakeWorkspace {
+        channels: channels.map(|(id, name)| fake_slack::channel(id, name)).into(),
+        ..FakeWorkspace::new(TEAM)
+    };
+    [&named, &named_in_thread].into_iter().for_each(|named| named.add_to(&mut workspace));
+    let slack = FakeSlack::start().await;
+    slack.set_workspace(TOKEN, workspace);
+    let variables = [("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &*slack.url())];
+    annalist_with(&["sync", "--data", data.to_str().unwrap()], &variables).await.succeeded();
     let mut missing: Vec<(&str, BTreeSet<String>)> = Vec::new();
 
     missing.push(("messages", lacking(&flat_words, &flat, &archive.printed(&["messages", "flat"]).await)));
@@ -78,8 +144,17 @@ async fn every_surface_shows_every_text_that_slack_shows() {
             "markdown" => without_escapes(&text),
             _ => text,
         };
-        missing.push((format, lacking(&flat_words, &flat, &text)));
-        missing.push((format, lacking(&thread_words, &threaded, &text)));
+        for (words, messages, named) in
+            [(&flat_words, &flat, &named), (&thread_words, &threaded, &named_in_thread)]
+        {
+            let mut lacking = lacking(words, messages, &text);
+            // These have messages as Slack sent them, and lists of people and channels. Slack's format has no user groups.
+            if matches!(format, "jsonl" | "slack") {
+                let handle = named.user_group["handle"].as_str().unwrap();
+                lacking.retain(|word| !word.starts_with(handle));
+            }
+            missing.push((format, lacking));
+        }
     }
 
     let around = (0..flat.len()).step_by(20).map(|number| format!("/c/{TEAM}/C0FLAT?around={}", ts(number)));
@@ -96,12 +171,17 @@ async fn every_surface_shows_every_text_that_slack_shows() {
     client.close().await;
 
     // One query for all words of a message.
-    for (number, (kind, message)) in flat.iter().enumerate() {
+    for (number, (kind, message)) in flat_shapes.iter().enumerate() {
         let text = message.to_string();
         let words: Vec<&str> =
             flat_words.shown().iter().map(String::as_str).filter(|word| text.contains(*word)).collect();
         if archive.found(&words.join(" ")).await != [ts(number)] {
             missing.push(("search", BTreeSet::from([(*kind).to_owned()])));
+        }
+    }
+    for (name, message) in &named.messages {
+        if archive.found(name).await != [message["ts"].as_str().unwrap()] {
+            missing.push(("search", BTreeSet::from([format!("{name} of {message}")])));
         }
     }
     missing.retain(|(_, words)| !words.is_empty());
@@ -111,7 +191,14 @@ async fn every_surface_shows_every_text_that_slack_shows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_is_asked_with_every_text_of_its_thread() {
     let installation = ResponderInstallation::new().await;
-    installation.slack.change_workspace(TOKEN, |workspace| workspace.knows_every_id = true);
+    let mut words = Markers::new("zqr");
+    let names = NamedObjects::new(&mut words, "R", |_| String::new());
+    installation.slack.change_workspace(TOKEN, |workspace| {
+        workspace.knows_every_id = true;
+        names.add_to(workspace);
+    });
+    let variables = [("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &*installation.slack.url())];
+    annalist_with(&["sync", "--data", installation.data().to_str().unwrap()], &variables).await.succeeded();
     let model = MockServer::start().await;
     let message = json!({ "content": [{ "type": "text", "text": "noted" }], "stop_reason": "end_turn" });
     Mock::given(path("/v1/messages"))
@@ -131,8 +218,12 @@ async fn a_question_is_asked_with_every_text_of_its_thread() {
     let root = format!("{}.000000", question_ts.split('.').next().unwrap());
     let begins = root.clone();
     let earlier = |number: usize| format!("{}.{:06}", begins.split('.').next().unwrap(), number + 1);
-    let mut words = Markers::new("zqr");
-    let mut messages = every_message(&mut words, earlier);
+    let mut messages = every_message(&mut words, &earlier);
+    let shapes = messages.len();
+    for (number, (kind, mut message)) in names.messages().enumerate() {
+        message["ts"] = earlier(shapes + number).into();
+        messages.push((kind, message));
+    }
     // Nothing is downloaded.
     for (_, message) in &mut messages {
         let files = message.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten();

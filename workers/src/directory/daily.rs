@@ -1,6 +1,6 @@
 //! What no event reports about a channel: read once a day, a part of the channels in each sync.
 
-use ports::archive::{Guard, ItemKey, Query, Update, key, query_all, text_attributes};
+use ports::archive::{Archive, ArchiveError, Guard, ItemKey, Query, Update, key, query_all, text_attributes};
 use rules::bookmark;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +25,9 @@ const MAX_CHANNELS: usize = 200;
 
 /// The register with the time of the last reading.
 const READ_AT: &str = "read_at";
+
+/// The register with the time of the newest list of bookmarks that is stored.
+const LISTED_AT: &str = "bookmarks_listed_at";
 
 #[derive(Deserialize)]
 struct ListedBookmarks {
@@ -58,12 +61,7 @@ impl DirectorySync {
                 }
                 Err(error) => return Err(error),
             }
-            let read = Update {
-                guard: Guard::Greater { register: READ_AT.into(), version: clock.padded() },
-                set_if_absent: text_attributes([("type", "daily_reading"), ("team_id", team.as_str())]),
-                ..Update::new(ItemKey::daily_reading(&team, &channel))
-            };
-            write(&*self.archive, &[vec![read]]).await?;
+            write(&*self.archive, &[vec![reading(&team, &channel, READ_AT, clock)]]).await?;
         }
         Ok(())
     }
@@ -78,17 +76,55 @@ impl DirectorySync {
         let parameters = [("channel_id", channel.as_str())];
         let reply = call_with_retries(&self.api, team, Method::BookmarksList, &parameters).await?;
         let ListedBookmarks { bookmarks } = reply.read()?;
-        let rows = query_all(&*self.archive, Query::partition(key::bookmarks(team, channel))).await?;
-        let changes = bookmark::compare(team, channel, &bookmarks, &rows, clock);
-        let updates: Vec<Vec<Update>> = changes.updates.into_iter().map(|update| vec![update]).collect();
-        let written = write(&*self.archive, &updates).await?;
+        let stored = store_bookmarks(&*self.archive, team, channel, &bookmarks, clock).await?;
         report.bookmarks.listed += bookmarks.len();
-        report.bookmarks.changed += written.changed;
-        report.bookmarks.skipped += changes.skipped + written.too_large;
+        report.bookmarks.changed += stored.changed;
+        report.bookmarks.skipped += stored.skipped;
         if let Some(date) = reply.date() {
             *clock = date.clone();
         }
         Ok(())
+    }
+}
+
+/// What storing a list of bookmarks did.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct StoredBookmarks {
+    /// Bookmarks that are new, changed or removed.
+    pub changed: usize,
+    /// Entries that cannot be read, or are too large for the archive.
+    pub skipped: usize,
+}
+
+/// Stores the list of a channel's bookmarks that was requested at a clock of Slack. A list that arrives after a later
+/// one is stored changes nothing: a bookmark that the later list did not change shows only the time of its change.
+pub async fn store_bookmarks(
+    archive: &dyn Archive,
+    team: &TeamId,
+    channel: &ChannelId,
+    listed: &[Value],
+    asked: &Ts,
+) -> Result<StoredBookmarks, ArchiveError> {
+    let row = archive.get(&ItemKey::daily_reading(team, channel)).await?;
+    let newest = row.as_ref().and_then(|row| Ts::unpadded(row.text(LISTED_AT)?));
+    if newest.is_some_and(|newest| newest.micros() > asked.micros()) {
+        return Ok(StoredBookmarks::default());
+    }
+    let rows = query_all(archive, Query::partition(key::bookmarks(team, channel))).await?;
+    let changes = bookmark::compare(team, channel, listed, &rows, asked);
+    let updates: Vec<Vec<Update>> = changes.updates.into_iter().map(|update| vec![update]).collect();
+    let written = write(archive, &updates).await?;
+    // Only once the bookmarks are stored.
+    write(archive, &[vec![reading(team, channel, LISTED_AT, asked)]]).await?;
+    Ok(StoredBookmarks { changed: written.changed, skipped: changes.skipped + written.too_large })
+}
+
+/// The update that sets a register of a channel's row to this time, unless it has a later one.
+fn reading(team: &TeamId, channel: &ChannelId, register: &str, at: &Ts) -> Update {
+    Update {
+        guard: Guard::Greater { register: register.into(), version: at.padded() },
+        set_if_absent: text_attributes([("type", "daily_reading"), ("team_id", team.as_str())]),
+        ..Update::new(ItemKey::daily_reading(team, channel))
     }
 }
 

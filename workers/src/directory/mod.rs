@@ -34,6 +34,7 @@ use ports::queue::Queue;
 use rules::channel::index;
 use slack_api::WebApi;
 
+pub use daily::{StoredBookmarks, store_bookmarks};
 pub use joiner::{JoinRequests, Joiner};
 pub use members::MembersToList;
 pub use report::{SyncError, SyncReport};

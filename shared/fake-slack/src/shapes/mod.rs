@@ -1,13 +1,14 @@
 //! Every kind of content that a message may have, with a marker word in each text that Slack shows.
 //!
-//! A test gives the content to a reader and looks for the markers. [`BLOCKS`], [`ELEMENTS`], [`ATTACHMENTS`]
-//! and [`FILES`] have one row for each kind; [`Markers`] creates the words.
+//! A test gives the content to a reader and looks for the markers. [`BLOCKS`], [`ELEMENTS`], [`REFERENCES`],
+//! [`ATTACHMENTS`] and [`FILES`] have one row for each kind; [`Markers`] creates the words.
 
 mod attachments;
 mod blocks;
 mod elements;
 mod files;
 pub mod random;
+mod references;
 
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ pub use attachments::ATTACHMENTS;
 pub use blocks::{BLOCKS, INVENTED_BLOCKS};
 pub use elements::{ELEMENTS, INVENTED_ELEMENTS};
 pub use files::FILES;
+pub use references::REFERENCES;
 
 /// A kind of content: its name, and the function that creates it with new markers.
 pub type MessageShape = (&'static str, fn(&mut Markers) -> Value);
@@ -87,13 +89,14 @@ pub fn app_message(ts: &str, content: Value) -> Value {
 /// of the message with a number.
 pub fn every_message(markers: &mut Markers, ts: impl Fn(usize) -> String) -> Vec<(&'static str, Value)> {
     type Wrap = fn(Value) -> Value;
-    let kinds: [(&[MessageShape], Wrap); 6] = [
+    let kinds: [(&[MessageShape], Wrap); 7] = [
         (BLOCKS, |block| json!({ "blocks": [block] })),
         (INVENTED_BLOCKS, |block| json!({ "blocks": [block] })),
         (ELEMENTS, |element| json!({ "blocks": [rich_text(&[element])] })),
         (INVENTED_ELEMENTS, |element| json!({ "blocks": [rich_text(&[element])] })),
         (ATTACHMENTS, |attachment| json!({ "attachments": [attachment] })),
         (FILES, |file| json!({ "files": [file] })),
+        (REFERENCES, |content| content),
     ];
     let shapes = kinds.into_iter().flat_map(|(shapes, wrap)| shapes.iter().map(move |shape| (*shape, wrap)));
     shapes
