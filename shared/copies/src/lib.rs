@@ -1,7 +1,7 @@
 //! Copies of a database. A *base* is the whole database as of one moment, as a list of blocks that the bases of a
 //! target share. This crate knows neither messages nor SQLite.
 //!
-//! * [`block`]: rows become blocks of about 15 rows, named by their content.
+//! * [`block`]: rows become blocks of about 14 rows, named by their content.
 //! * [`base`]: the list of the blocks of a base, with its own hash.
 //! * [`make`]: writes a base; only then do its blocks belong to it.
 //! * [`clean`]: removes old bases, then the blocks that no base lists.

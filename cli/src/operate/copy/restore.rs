@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, bail, ensure};
 use copies::{Base, BaseTime, BlockId, CopyError, CopyStore, FILES, block, list_bases, list_blocks, owner};
 use embedded::backup::manifest::SCHEMA;
-use embedded::backup::{CopiedRows, FilledDatabase, StagingFolder};
+use embedded::backup::{BackupError, CopiedRows, FilledDatabase, StagingFolder};
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use ports::archive::ItemKey;
@@ -15,6 +15,8 @@ use process::config::copy::CopyTarget;
 use rules::file::row::ExpectedBytes;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
+use tokio::sync::mpsc::{Sender, channel};
+use tokio::task::spawn_blocking;
 
 use super::super::backup::bucket_line;
 use super::super::named_files::named_bytes;
@@ -105,17 +107,47 @@ async fn choose(store: &dyn CopyStore, until: Option<Timestamp>) -> anyhow::Resu
     Ok((at.clone(), base))
 }
 
-/// Fills a database with the rows of a base.
+/// The lines of a block of a table, by its position.
+struct FetchedBlock {
+    table: usize,
+    lines: String,
+}
+
+/// Fills a database with the rows of a base. One thread inserts them, while this one fetches and unpacks the next ones.
 async fn fill(store: &dyn CopyStore, base: &Base, own: &std::path::Path) -> anyhow::Result<()> {
     let filled = FilledDatabase::create(own, base.head.schema)?;
-    for table in &base.tables {
-        let fetch = |id: BlockId| block::lines(store, id);
-        let mut fetched = stream::iter(table.blocks.iter().copied().map(fetch)).buffered(CONCURRENT_FETCHES);
-        while let Some(lines) = fetched.next().await {
-            filled.insert_lines(&table.name, &table.columns, &lines?)?;
+    let tables: Vec<_> =
+        base.tables.iter().map(|table| (table.name.clone(), table.columns.clone())).collect();
+    let (fetched, mut blocks) = channel::<FetchedBlock>(CONCURRENT_FETCHES);
+    let inserting = spawn_blocking(move || {
+        while let Some(FetchedBlock { table, lines }) = blocks.blocking_recv() {
+            let (name, columns) = &tables[table];
+            filled.insert_lines(name, columns, &lines)?;
+        }
+        Ok::<_, BackupError>(filled)
+    });
+    let fetching = fetch(store, base, fetched).await;
+    let inserted = inserting.await?;
+    // If the insertion failed, nobody took the blocks after it.
+    let filled = inserted?;
+    fetching?;
+    Ok(filled.finish()?)
+}
+
+/// Fetches all blocks in their order, until nobody takes them any more.
+async fn fetch(store: &dyn CopyStore, base: &Base, fetched: Sender<FetchedBlock>) -> Result<(), CopyError> {
+    let blocks = base.tables.iter().enumerate();
+    let blocks = blocks.flat_map(|(table, listed)| listed.blocks.iter().map(move |id| (table, *id)));
+    let fetch = |(table, id): (usize, BlockId)| async move {
+        Ok::<_, CopyError>(FetchedBlock { table, lines: block::lines(store, id).await? })
+    };
+    let mut blocks = stream::iter(blocks.map(fetch)).buffered(CONCURRENT_FETCHES);
+    while let Some(block) = blocks.next().await {
+        if fetched.send(block?).await.is_err() {
+            break;
         }
     }
-    Ok(filled.finish()?)
+    Ok(())
 }
 
 #[derive(Default)]

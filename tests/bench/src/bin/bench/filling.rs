@@ -85,7 +85,7 @@ fn seconds(settings: &Settings) -> u64 {
 
 async fn run(pool: &std::sync::Arc<Pool>, settings: &Settings, mode: &str) -> anyhow::Result<FillingRun> {
     let data = machine::data_folder()?;
-    let history = slack::start_with_history(PAGES).await?;
+    let history = slack::start_with_history(PAGES, PAGE_MESSAGES).await?;
     let mut command = Command::new(&binaries().annalist);
     command.args([
         "up",

@@ -24,6 +24,7 @@ mod machine;
 mod observer;
 mod pages;
 mod pool;
+mod publish;
 mod questions;
 mod report;
 mod search;
@@ -74,7 +75,7 @@ struct Settings {
     /// Formats of `export`: a million messages take half a minute to two minutes in each
     #[arg(long, global = true, value_delimiter = ',', default_values = export::FORMATS, value_parser = export::FORMATS)]
     formats: Vec<String>,
-    /// Rows of the large channel of `flat`, messages of `import`, `export`, `search`, `pages` and `compare`
+    /// Rows of the large channel of `flat`, messages of `import`, `export`, `publish`, `search`, `pages` and `compare`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
     /// The other binary of `compare`
@@ -130,6 +131,8 @@ enum BenchPart {
     Export,
     /// How long erasing a person takes
     Erase,
+    /// How fast a public site is made, and brought up to date
+    Publish,
     /// How long a weekly report takes
     Figures,
     /// How fast messages are found, and how large the index is
@@ -153,7 +156,7 @@ enum BenchPart {
 }
 
 /// The parts of `all`, in the order of the report.
-const ALL: [BenchPart; 21] = [
+const ALL: [BenchPart; 22] = [
     BenchPart::Startup,
     BenchPart::Acks,
     BenchPart::Sustained,
@@ -169,6 +172,7 @@ const ALL: [BenchPart; 21] = [
     BenchPart::Import,
     BenchPart::Export,
     BenchPart::Erase,
+    BenchPart::Publish,
     BenchPart::Figures,
     BenchPart::Search,
     BenchPart::Pages,
@@ -194,6 +198,7 @@ impl BenchPart {
             Self::Import => import::measure(settings).await?,
             Self::Export => export::measure(settings).await?,
             Self::Erase => erase::measure(settings).await?,
+            Self::Publish => publish::measure(settings).await?,
             Self::Figures => figures::measure(settings).await?,
             Self::Search => search::measure(settings).await?,
             Self::Compare => compare::measure(settings).await?,

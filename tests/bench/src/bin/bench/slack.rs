@@ -49,14 +49,14 @@ impl SlackWithHistory {
     }
 }
 
-/// Starts a fake Slack with as many channels as pages, each with a page of messages.
-pub(crate) async fn start_with_history(pages: usize) -> anyhow::Result<SlackWithHistory> {
+/// Starts a fake Slack with channels of this many messages each; a page has at most [`PAGE_MESSAGES`].
+pub(crate) async fn start_with_history(channels: usize, messages: usize) -> anyhow::Result<SlackWithHistory> {
     let mut state = state_of(DirectorySize { channels: 0, users: 0 }, channel, user);
     if let Some(workspace) = state.workspace(TOKEN) {
-        for n in 0..pages {
+        for n in 0..channels {
             let id = format!("CHISTORY{n:03}");
             workspace.channels.push(fake_slack::channel(&id, &format!("history-{n}")));
-            for message in 0..PAGE_MESSAGES {
+            for message in 0..messages {
                 let ts = format!("{}.000100", 1_700_000_000 + message * 60);
                 let message =
                     event::message(&ts, &user_id(message % 50), &"a message of long ago ".repeat(10));

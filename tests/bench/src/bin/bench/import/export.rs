@@ -58,6 +58,26 @@ pub(crate) fn write(path: &Path, messages: usize, spread: MessageSpread) -> anyh
     Ok(())
 }
 
+/// Writes an export of one more message in each channel, right after those of an export of this many messages.
+pub(crate) fn write_next(path: &Path, messages: usize, spread: MessageSpread) -> anyhow::Result<()> {
+    let mut random = fastrand::Rng::with_seed(8);
+    let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
+    let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {
+        zip.start_file(name, SimpleFileOptions::default())?;
+        Ok(zip.write_all(&serde_json::to_vec(list)?)?)
+    };
+    entry("users.json", &(0..PEOPLE).map(person).collect())?;
+    entry("channels.json", &(0..spread.channels).map(channel).collect())?;
+    for channel in 0..spread.channels {
+        let number = spread.messages_in(messages, channel);
+        let (day, of_day) = (number / spread.messages_per_day, number % spread.messages_per_day);
+        let list = json!([message(FIRST_S + day * DAY_S + of_day * 60, number, &mut random)]);
+        entry(&format!("channel-{channel}/{}.json", date(day)), &list)?;
+    }
+    zip.finish()?.flush()?;
+    Ok(())
+}
+
 /// Writes an export of one message with each of these texts, each in a channel of its own.
 pub(crate) fn write_texts(path: &Path, texts: &[String]) -> anyhow::Result<()> {
     let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
