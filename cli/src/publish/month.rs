@@ -1,5 +1,4 @@
-//! The pages of a month of a channel, and of the threads that begin in it. A month with many messages has a page for each
-//! day; [`kept`](super::kept) says which of them stay as they are.
+//! The pages of a month of a channel and of its threads; [`kept`](super::kept) says which pages of days stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +6,6 @@ use reader::range::TimeRange;
 use rules::publishing::{DELETED, NOT_SHOWN, UNDATED, day, month};
 use rules::view::MessageView;
 use serde_json::{Value, json};
-use slack::ids::Ts;
 use viewer::gather::learn_names;
 use viewer::links::anchor;
 use viewer::pages::PageContext;
@@ -499,15 +497,4 @@ impl PublishRun<'_> {
 fn changed_at(message: &PageMessage) -> String {
     public::updated(message)
         .map_or_else(|| times::machine_readable(&message.ts), |updated| updated.to_string())
-}
-
-/// The last page of a channel's messages with a message of this time.
-pub(super) fn page_with(
-    state: &super::state::SiteState,
-    folder: &str,
-    ts: &Ts,
-) -> Result<Option<String>, PublishError> {
-    let query =
-        "SELECT path FROM page WHERE channel = ?1 AND month = ?2 AND first_ts <= ?3 AND last_ts >= ?3";
-    Ok(state.texts(query, &[folder, &month(ts), ts.as_str()])?.pop())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rules::publishing::month;
 use slack::ids::Ts;
 use viewer::assets;
 use viewer::gather::learn_names;
@@ -11,9 +12,8 @@ use viewer::pages::public::{self, FeedEntry, PublicHead, PublicPart};
 use viewer::public_links::{ASSETS, FEED, INDEX, PublicLinks, SEARCH, channel_folder, search_page};
 
 use super::PublishError;
-use super::month::page_with;
 use super::run::PublishRun;
-use super::state::SiteUnit;
+use super::state::{SiteState, SiteUnit};
 use super::tags::UnitTags;
 use super::write::{DoneUnit, SiteFile};
 
@@ -243,4 +243,11 @@ impl PublishRun<'_> {
         let all = [(own.to_owned(), newest)].into_iter().chain(pages);
         Ok(all.map(|(path, changed)| (self.address(&path), changed)).collect())
     }
+}
+
+/// The last page of a channel's messages with a message of this time.
+fn page_with(state: &SiteState, folder: &str, ts: &Ts) -> Result<Option<String>, PublishError> {
+    let query =
+        "SELECT path FROM page WHERE channel = ?1 AND month = ?2 AND first_ts <= ?3 AND last_ts >= ?3";
+    Ok(state.texts(query, &[folder, &month(ts), ts.as_str()])?.pop())
 }
