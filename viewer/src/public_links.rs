@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use ports::files::FileKey;
 use reader::joined::ChannelOfTeam;
 use rules::publishing::month;
-use slack::ids::{ChannelId, FileId, TeamId, Ts};
+use slack::ids::{FileId, TeamId, Ts};
 
 use crate::assets::Asset;
 use crate::links::{LinkScheme, SitePage, anchor, anchor_in_thread};
@@ -170,6 +170,8 @@ pub fn encoded(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use slack::ids::ChannelId;
+
     use super::*;
 
     #[test]

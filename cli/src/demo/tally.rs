@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ports::archive::{Archive, ArchiveError, Item, Query, key};
+use ports::archive::{Archive, ArchiveError, Item, Query, key, newest};
 use ports::files::{FileKey, Files};
 use reader::directory;
 use rules::file::{image, row};
@@ -32,8 +32,8 @@ pub(super) async fn count(
         tally.files_stored += usize::from(is_whole(files, team, &row).await?);
     }
     for (channel, _) in directory::read(archive, team).await?.iter() {
-        let newest = Query { descending: true, limit: 1, ..Query::partition(key::channels(team, &channel)) };
-        let state = archive.query(&newest).await?.items.iter().find_map(project::channel);
+        let newest = newest(archive, key::channels(team, &channel)).await?;
+        let state = newest.as_ref().and_then(project::channel);
         // A channel that continues under another id is one channel.
         tally.channels += usize::from(state.as_ref().and_then(ChannelView::next_id).is_none());
         if let Some(state) = state {

@@ -1,6 +1,6 @@
 //! The fields that channelstats stores for a channel, under its names.
 
-use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, Query, key, newest, query_all};
 use rules::figures::members;
 use rules::view::ChannelView;
 use serde_json::{Value, json};
@@ -47,9 +47,8 @@ pub async fn members_by_day(
 }
 
 async fn newest_count(archive: &dyn Archive, location: &ChannelOfTeam) -> Result<Option<u64>, ArchiveError> {
-    let partition = key::members(&location.team, &location.channel);
-    let newest = Query { descending: true, limit: 1, ..Query::partition(partition) };
-    Ok(archive.query(&newest).await?.items.iter().find_map(members::count))
+    let newest = newest(archive, key::members(&location.team, &location.channel)).await?;
+    Ok(newest.as_ref().and_then(members::count))
 }
 
 /// Returns the number of members in the last event that changed the channel.

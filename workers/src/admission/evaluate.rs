@@ -27,7 +27,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, key, newest};
 use ports::clock::TimestampMs;
 use ports::queue::waiting::WaitCause;
 use rules::public_mark::MarkState;
@@ -253,8 +253,7 @@ impl Evaluation<'_> {
     }
 
     async fn newest_row(&self, team: &TeamId, channel: &ChannelId) -> Result<Option<Item>, JobFailure> {
-        let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
-        Ok(self.archive.query(&newest).await.map_err(unread)?.items.pop())
+        newest(self.archive, key::channels(team, channel)).await.map_err(unread)
     }
 }
 

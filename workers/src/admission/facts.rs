@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ports::archive::{Archive, ArchiveError, Query, key};
+use ports::archive::{Archive, ArchiveError, key, newest};
 use ports::queue::route::Audience;
 use ports::recent::Recent;
 use rules::SlackEvent;
@@ -158,11 +158,9 @@ async fn read_channel_rows(
     team: &TeamId,
     channel: &ChannelId,
 ) -> Result<ChannelRows, ArchiveError> {
-    let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
-    let newest = archive.query(&newest).await?.items;
-    Ok(match newest.first() {
+    Ok(match newest(archive, key::channels(team, channel)).await? {
         None => ChannelRows::Missing,
-        Some(row) if rules::channel::is_public(row) => ChannelRows::Public,
+        Some(row) if rules::channel::is_public(&row) => ChannelRows::Public,
         Some(_) => ChannelRows::NotPublic,
     })
 }

@@ -11,7 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ports::archive::{Archive, ArchiveError, ArchiveExt, Query, Update, WriteOutcome, key, query_all};
+use ports::archive::{
+    Archive, ArchiveError, ArchiveExt, Query, Update, WriteOutcome, key, newest, query_all,
+};
 use rules::channel::ChannelEvent;
 use rules::channel::fold::{Folded, Timeline, Timelines, fold};
 use rules::channel::index;
@@ -123,9 +125,8 @@ async fn have_newer_rows(
     folded: BTreeMap<ChannelId, Folded>,
 ) -> Result<bool, ArchiveError> {
     let checks = stream::iter(folded).map(|(channel, folded)| async move {
-        let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, &channel)) };
-        let page = archive.query(&newest).await?;
-        Ok::<_, ArchiveError>(page.items.iter().any(|row| folded.newest.is_behind(row)))
+        let newest = newest(archive, key::channels(team, &channel)).await?;
+        Ok::<_, ArchiveError>(newest.is_some_and(|row| folded.newest.is_behind(&row)))
     });
     let mut checks = checks.buffer_unordered(READS_AT_ONCE);
     while let Some(has_newer_row) = checks.try_next().await? {

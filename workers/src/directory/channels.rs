@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ports::archive::{Archive, ArchiveError, ErasureFacts, Item, ItemKey, Query, Update, key, query_all};
+use ports::archive::{
+    Archive, ArchiveError, ErasureFacts, Item, ItemKey, Query, Update, key, newest, query_all,
+};
 use ports::queue::{Outgoing, QueueError};
 use reader::directory::{self, WorkspaceChannels};
 use rules::channel::fold::ChannelState;
@@ -116,8 +118,8 @@ impl DirectorySync {
         let kept = kept.filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
         let mut asked = 0;
         for channel in kept.filter(|channel| !listed.contains(channel)) {
-            let newest = newest(archive, team, &channel).await?.map(|newest| ChannelState::from_row(&newest));
-            if newest.is_some_and(|newest| newest.is_over()) {
+            let newest = newest(archive, key::channels(team, &channel)).await?;
+            if newest.is_some_and(|newest| ChannelState::from_row(&newest).is_over()) {
                 continue;
             }
             if asked == MAX_UNLISTED {
@@ -311,9 +313,8 @@ async fn note_listed(archive: &dyn Archive, events: &[ChannelEvent]) -> Result<(
         let Some(update) = evidence.update(mark.as_ref()) else { continue };
         let register = VisibilityRegister::from_row(mark.as_ref());
         if register.is_private() == Some(false) {
-            let messages = Query::partition(key::messages(event.team(), event.channel()));
-            let newest = archive.query(&Query { limit: 1, descending: true, ..messages }).await?.items;
-            let newest = newest.first().and_then(|newest| Ts::parse(&newest.key.timestamp).ok());
+            let newest = newest(archive, key::messages(event.team(), event.channel())).await?;
+            let newest = newest.and_then(|newest| Ts::parse(&newest.key.timestamp).ok());
             if newest.is_none_or(|newest| register.is_public_since(&newest)) {
                 continue;
             }
@@ -343,20 +344,11 @@ pub(crate) async fn changed_channels(
     index: &WorkspaceChannels,
 ) -> Result<Vec<ChannelEvent>, ArchiveError> {
     let looked_up = stream::iter(events).map(|event| async move {
-        let newest = newest(archive, event.team(), event.channel()).await?;
+        let newest = newest(archive, key::channels(event.team(), event.channel())).await?;
         let name = newest.as_ref().and_then(|newest| ChannelState::from_row(newest).index_name());
         let found = index.name(event.channel()) == name.as_deref();
         Ok::<_, ArchiveError>((!found || is_channel_changed(newest.as_ref(), &event)).then_some(event))
     });
     let looked_up = looked_up.buffered(READS_AT_ONCE);
     looked_up.try_filter_map(|event| async { Ok(event) }).try_collect().await
-}
-
-async fn newest(
-    archive: &dyn Archive,
-    team: &TeamId,
-    channel: &ChannelId,
-) -> Result<Option<Item>, ArchiveError> {
-    let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
-    Ok(archive.query(&newest).await?.items.pop())
 }

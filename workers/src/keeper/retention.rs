@@ -220,9 +220,8 @@ async fn newest_message(
 ) -> Result<Ts, ArchiveError> {
     let mut newest = 0;
     for channel in channels {
-        let query = Query { descending: true, limit: 1, ..Query::partition(key::messages(team, channel)) };
-        let page = archive.query(&query).await?;
-        let last = page.items.first().and_then(|row| Ts::parse(&row.key.timestamp).ok());
+        let last = ports::archive::newest(archive, key::messages(team, channel)).await?;
+        let last = last.and_then(|row| Ts::parse(&row.key.timestamp).ok());
         newest = newest.max(last.map_or(0, |ts| ts.micros().saturating_add(1)));
     }
     Ok(ts_from_micros(newest))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ports::files::FileKey;
 use reader::joined::ChannelOfTeam;
-use slack::ids::{ChannelId, FileId, TeamId, Ts};
+use slack::ids::{FileId, TeamId, Ts};
 use viewer::assets::Asset;
 use viewer::links::{LinkScheme, SitePage, anchor, anchor_in_thread};
 use viewer::public_links::{FILES, PICTURES, encoded};
@@ -121,6 +121,8 @@ impl LinkScheme for SiteLinks<'_> {
 
 #[cfg(test)]
 mod tests {
+    use slack::ids::ChannelId;
+
     use super::*;
 
     #[test]

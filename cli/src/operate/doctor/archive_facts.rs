@@ -119,9 +119,8 @@ async fn newest_message(archive: Arc<dyn Archive>) -> Result<NewestMessage, Arch
         }
         let archive = Arc::clone(&archive);
         reads.spawn(async move {
-            let query = Query { descending: true, limit: 1, ..Query::partition(partition) };
-            let page = archive.query(&query).await?;
-            Ok::<_, ArchiveError>(page.items.first().and_then(|item| seconds(&item.key.timestamp)))
+            let last = ports::archive::newest(&*archive, partition).await?;
+            Ok::<_, ArchiveError>(last.and_then(|item| seconds(&item.key.timestamp)))
         });
     }
     while let Some(read) = reads.join_next().await {

@@ -146,6 +146,12 @@ pub trait Archive: Send + Sync + 'static {
     async fn ready(&self) -> Result<(), ArchiveError>;
 }
 
+/// Reads the last item of one `itemId`.
+pub async fn newest(archive: &dyn Archive, item_id: impl Into<String>) -> Result<Option<Item>, ArchiveError> {
+    let query = Query { limit: 1, descending: true, ..Query::partition(item_id) };
+    Ok(archive.query(&query).await?.items.pop())
+}
+
 /// Reads all items of a query, page by page.
 pub async fn query_all(archive: &dyn Archive, mut query: Query) -> Result<Vec<Item>, ArchiveError> {
     let mut items = Vec::new();
