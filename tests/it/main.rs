@@ -33,6 +33,7 @@ mod quarantine;
 mod real_shapes;
 mod reconcile;
 mod responder;
+mod retained;
 mod search;
 mod secrets;
 mod settings_file;
