@@ -218,7 +218,7 @@ async fn a_question_is_asked_with_every_text_of_its_thread() {
     let root = format!("{}.000000", question_ts.split('.').next().unwrap());
     let begins = root.clone();
     let earlier = |number: usize| format!("{}.{:06}", begins.split('.').next().unwrap(), number + 1);
-    let mut messages = every_message(&mut words, &earlier);
+    let mut messages = every_message(&mut words, earlier);
     let shapes = messages.len();
     for (number, (kind, mut message)) in names.messages().enumerate() {
         message["ts"] = earlier(shapes + number).into();
