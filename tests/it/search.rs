@@ -123,6 +123,7 @@ async fn searches_follow_posts_edits_and_deletions_while_up_runs() {
         hit,
         json!({
             "team_id": TEAM, "channel_id": CHANNEL, "channel_name": null, "ts": TS, "thread_ts": null, "user": "U01",
+            "user_id": "U01", "user_name": "U01", "time": "2023-11-14T22:13:20.000100Z",
             "text": "the first <https://example.com|text>",
             "snippet": [{ "text": "the ", "match": false }, { "text": "first", "match": true },
                 { "text": " text (https://example.com)", "match": false }],
