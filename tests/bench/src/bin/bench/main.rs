@@ -19,6 +19,7 @@ mod files;
 mod filling;
 mod flat;
 mod import;
+mod keep;
 mod lambda;
 mod machine;
 mod observer;
@@ -69,13 +70,13 @@ struct Settings {
     /// Events per second of the open-loop runs of `sustained`
     #[arg(long, global = true, value_delimiter = ',', default_values_t = [10_000, 12_000, 15_000])]
     rates: Vec<u64>,
-    /// Events of the backlog of `drain`, and of `compare`
+    /// Events of the backlog of `drain`, `keep` and `compare`
     #[arg(long, global = true, default_value_t = 100_000)]
     backlog: usize,
     /// Formats of `export`: a million messages take half a minute to two minutes in each
     #[arg(long, global = true, value_delimiter = ',', default_values = export::FORMATS, value_parser = export::FORMATS)]
     formats: Vec<String>,
-    /// Rows of the large channel of `flat`, messages of `import`, `export`, `publish`, `search`, `pages` and `compare`
+    /// Rows of the large channel of `flat`, messages of `import`, `export`, `keep`, `publish`, `search`, `pages` and `compare`
     #[arg(long, global = true, default_value_t = 1_000_000)]
     rows: usize,
     /// The other binary of `compare`
@@ -131,6 +132,8 @@ enum BenchPart {
     Export,
     /// How long erasing a person takes
     Erase,
+    /// What copies and nights cost events, and what copies write
+    Keep,
     /// How fast a public site is made, and brought up to date
     Publish,
     /// How long a weekly report takes
@@ -156,7 +159,7 @@ enum BenchPart {
 }
 
 /// The parts of `all`, in the order of the report.
-const ALL: [BenchPart; 22] = [
+const ALL: [BenchPart; 23] = [
     BenchPart::Startup,
     BenchPart::Acks,
     BenchPart::Sustained,
@@ -172,6 +175,7 @@ const ALL: [BenchPart; 22] = [
     BenchPart::Import,
     BenchPart::Export,
     BenchPart::Erase,
+    BenchPart::Keep,
     BenchPart::Publish,
     BenchPart::Figures,
     BenchPart::Search,
@@ -198,6 +202,7 @@ impl BenchPart {
             Self::Import => import::measure(settings).await?,
             Self::Export => export::measure(settings).await?,
             Self::Erase => erase::measure(settings).await?,
+            Self::Keep => return keep::measure(settings).await,
             Self::Publish => publish::measure(settings).await?,
             Self::Figures => figures::measure(settings).await?,
             Self::Search => search::measure(settings).await?,
