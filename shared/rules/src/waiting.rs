@@ -69,6 +69,15 @@ pub struct CauseState {
     pub returned: usize,
 }
 
+impl CauseState {
+    /// The time until the next turn is due. No turn is planned for later than the longest wait: if it seems to be, the
+    /// clock that planned it was ahead, and it is due.
+    fn until_due(&self, now: TimestampMs) -> Duration {
+        let wait = TimestampMs(self.next_ms).since(now);
+        if wait > WAITS[WAITS.len() - 1] { Duration::ZERO } else { wait }
+    }
+}
+
 /// The row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitState {
@@ -214,6 +223,12 @@ impl WaitState {
         self.causes.values().map(|cause| cause.next_ms).min().unwrap_or_default()
     }
 
+    /// The time until the next turn of any cause is due.
+    pub fn until_due(&self, now: TimestampMs) -> Duration {
+        let waits = self.causes.values().map(|cause| cause.until_due(now));
+        waits.min().unwrap_or_default()
+    }
+
     /// Replaces the wake job by another.
     pub fn renew_wake(&mut self) {
         self.wake += 1;
@@ -272,7 +287,8 @@ impl WaitState {
     /// Evaluates the last turn of each cause whose outcomes are known, or have been awaited for long enough:
     /// afterwards, `size` and `next_ms` are those of the next turn. Returns whether all outcomes are known.
     pub fn evaluate(&mut self, now: TimestampMs) -> bool {
-        let is_patient = now.0 < self.released_ms.saturating_add(millis(OUTCOMES));
+        // If the clock of the release was ahead, its time is no reason to wait.
+        let is_patient = now.0.abs_diff(self.released_ms) < millis(OUTCOMES).unsigned_abs();
         let mut all_known = true;
         for cause in self.causes.values_mut() {
             if cause.sent == 0 {
@@ -286,7 +302,7 @@ impl WaitState {
                 cause.size = 1;
                 cause.failed_turns += 1;
                 let wait = WAITS[cause.failed_turns.min(WAITS.len() - 1)];
-                cause.next_ms = self.released_ms.saturating_add(millis(wait));
+                cause.next_ms = self.released_ms.min(now.0).saturating_add(millis(wait));
             } else {
                 // Of several jobs, one may name an entity on which Slack keeps failing.
                 if cause.returned == 0 {
@@ -302,7 +318,7 @@ impl WaitState {
 
     /// The causes whose next turn is due, each with the number of jobs and the sort key before them.
     pub fn due(&self, now: TimestampMs) -> Vec<(WaitCause, usize, String)> {
-        let due = self.causes.iter().filter(|(_, cause)| cause.next_ms <= now.0);
+        let due = self.causes.iter().filter(|(_, cause)| cause.until_due(now).is_zero());
         due.map(|(kind, cause)| (*kind, cause.size, cause.after.clone())).collect()
     }
 
@@ -416,6 +432,19 @@ mod tests {
         assert!(!state.evaluate(now.plus(NEXT_TURN)));
         assert!(state.evaluate(now.plus(OUTCOMES)), "without an outcome it counts as failed");
         assert_eq!(state.causes[&WaitCause::Slack].size, 1);
+    }
+
+    #[test]
+    fn a_clock_that_was_hours_ahead_delays_no_turn() {
+        let ahead = START.plus(Duration::from_secs(4 * 3_600));
+        let mut state = waiting(&[WaitCause::Slack]);
+        state.causes.entry(WaitCause::Slack).and_modify(|cause| cause.next_ms = ahead.0);
+        assert_eq!(state.until_due(START), Duration::ZERO, "set aside");
+        turn(&mut state, WaitCause::Slack, 9, ahead);
+        assert!(state.evaluate(START), "sent back");
+        assert_eq!(state.until_due(START), WAITS[1]);
+        assert!(state.due(START).is_empty());
+        assert_eq!(state.due(START.plus(WAITS[1])).len(), 1);
     }
 
     #[test]

@@ -105,7 +105,7 @@ async fn make_turn(
         return Ok(if is_replaced { NextTurn::Never } else { NextTurn::After(Duration::ZERO) });
     }
     let now = ports.clock.now();
-    let until_due = TimestampMs(state.next_ms()).since(now);
+    let until_due = state.until_due(now);
     if !until_due.is_zero() {
         return Ok(NextTurn::After(until_due));
     }
@@ -129,7 +129,7 @@ async fn make_turn(
         }
         return Ok(match aside::store_state(archive, &state).await? {
             Ok(stored) if !stored.waits => NextTurn::Never,
-            Ok(stored) => NextTurn::After(TimestampMs(stored.next_ms()).since(now)),
+            Ok(stored) => NextTurn::After(stored.until_due(now)),
             Err(_) => NextTurn::After(Duration::ZERO),
         });
     }
