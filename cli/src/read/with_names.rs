@@ -26,12 +26,10 @@ pub(super) struct MessageNames<'a> {
 
 impl<'a> MessageNames<'a> {
     pub(super) fn new(archive: &'a dyn Archive, channel: &JoinedChannel<'_>) -> Self {
-        let current = channel.current_location();
-        let others = channel.locations().iter().filter(|location| *location != current);
         Self {
             archive,
             names: DisplayNames::for_teams(archive, channel.teams()),
-            locations: std::iter::once(current).chain(others).cloned().collect(),
+            locations: channel.locations().to_vec(),
             workspaces: None,
         }
     }
@@ -59,8 +57,8 @@ impl<'a> MessageNames<'a> {
         let of_row = self.locations.iter().find(|location| Some(&location.channel) == channel.as_ref());
         let workspace = |location: &ChannelOfTeam| self.workspaces.as_ref()?.get(&location.team);
         let name = |location: &ChannelOfTeam| workspace(location)?.0.name(&location.channel);
-        // An earlier id of a channel has no name of its own.
-        let channel_name = of_row.into_iter().chain(&self.locations).find_map(name);
+        // That of the current location comes first: an earlier id may have an earlier name.
+        let channel_name = self.locations.iter().find_map(name);
         let permalink = of_row.or(self.locations.first()).zip(message.written_at()).map(|(location, ts)| {
             let base_url = workspace(location).and_then(|(_, facts)| facts.base_url.as_deref());
             message_permalink(base_url, &location.channel, &ts, message.replies_to().as_ref())
@@ -190,10 +188,11 @@ mod tests {
         fixture.channel("T1", "C1", "1700000001.000000", "partners").await;
         fixture.post("T1", "C1", "1700000002.000000", "text").await;
         fixture.channel_id_changed("T1", "C1", "C2", "1700000003.000000").await;
+        fixture.rename("T1", "C2", "1700000004.000000", "friends").await;
         let args: MessagesArgs = parsed(&["C2", "--json", "--with-names", "--data", "unused"]).unwrap();
         let printed = output(async |out| messages(fixture.archive(), &args, out).await).await.unwrap();
         let row = &rows(&printed)[0];
-        assert_eq!((&row["channel_id"], &row["channel_name"]), (&json!("C1"), &json!("partners")), "{row}");
+        assert_eq!((&row["channel_id"], &row["channel_name"]), (&json!("C1"), &json!("friends")), "{row}");
         let without_json = parsed::<MessagesArgs>(&["C2", "--with-names", "--data", "unused"]);
         assert!(without_json.unwrap_err().to_string().contains("--json"));
     }
