@@ -103,8 +103,9 @@ impl Archive for EmbeddedArchive {
         let keys: Vec<ItemKey> = keys.iter().map(|key| (*key).clone()).collect();
         self.readers
             .read(move |connection| {
-                // Without it, each item is a transaction, which costs as much as reading the item.
-                let _transaction = connection.unchecked_transaction()?;
+                // Without it, each of several items is a transaction, which costs as much as reading the item.
+                let several = (keys.len() > 1).then(|| connection.unchecked_transaction());
+                let _transaction = several.transpose()?;
                 keys.iter().map(|key| Ok(read_item(connection, key)?.map(|(_, item)| item))).collect()
             })
             .await
