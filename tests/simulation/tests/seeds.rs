@@ -2,7 +2,7 @@
 
 use simulation::{FaultCounts, FaultKind, Mutation, for_each_seed, run};
 
-/// Number of seeds of the ordinary run. It takes seconds, even without optimisation.
+/// Number of seeds of the ordinary run. They take minutes without optimisation.
 const SEEDS: u64 = 300;
 
 /// Maximum number of seeds until a planted bug is found.

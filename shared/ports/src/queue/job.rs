@@ -67,7 +67,7 @@ pub enum Payload<'a> {
     Wake(&'a RawValue),
 }
 
-/// A job as decoded from a message: exactly one of the last ten fields is set, or `run` is an object.
+/// A job as decoded from a message: exactly one of the fields from `event` on is set, or `run` is an object.
 #[derive(Deserialize)]
 struct JobBody<'a> {
     v: u32,

@@ -34,16 +34,12 @@ const JAPANESE: usize = 50;
 
 pub(crate) const JAPANESE_WORDS: [&str; 8] = ["会議", "障害", "対応", "完了", "確認", "資料", "来週", "設計"];
 
+type ExportZip = ZipWriter<BufWriter<File>>;
+
 /// Writes an export of this number of messages.
 pub(crate) fn write(path: &Path, messages: usize, spread: MessageSpread) -> anyhow::Result<()> {
     let mut random = fastrand::Rng::with_seed(7);
-    let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
-    let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {
-        zip.start_file(name, SimpleFileOptions::default())?;
-        Ok(zip.write_all(&serde_json::to_vec(list)?)?)
-    };
-    entry("users.json", &(0..PEOPLE).map(person).collect())?;
-    entry("channels.json", &(0..spread.channels).map(channel).collect())?;
+    let mut zip = with_lists(path, spread)?;
     for channel in 0..spread.channels {
         let message_count = spread.messages_in(messages, channel);
         for first in (0..message_count).step_by(spread.messages_per_day) {
@@ -51,7 +47,7 @@ pub(crate) fn write(path: &Path, messages: usize, spread: MessageSpread) -> anyh
             let list = (first..message_count.min(first + spread.messages_per_day))
                 .map(|number| message(FIRST_S + day * DAY_S + (number - first) * 60, number, &mut random))
                 .collect();
-            entry(&format!("channel-{channel}/{}.json", date(day)), &list)?;
+            entry(&mut zip, &format!("channel-{channel}/{}.json", date(day)), &list)?;
         }
     }
     zip.finish()?.flush()?;
@@ -61,21 +57,28 @@ pub(crate) fn write(path: &Path, messages: usize, spread: MessageSpread) -> anyh
 /// Writes an export of one more message in each channel, right after those of an export of this many messages.
 pub(crate) fn write_next(path: &Path, messages: usize, spread: MessageSpread) -> anyhow::Result<()> {
     let mut random = fastrand::Rng::with_seed(8);
-    let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
-    let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {
-        zip.start_file(name, SimpleFileOptions::default())?;
-        Ok(zip.write_all(&serde_json::to_vec(list)?)?)
-    };
-    entry("users.json", &(0..PEOPLE).map(person).collect())?;
-    entry("channels.json", &(0..spread.channels).map(channel).collect())?;
+    let mut zip = with_lists(path, spread)?;
     for channel in 0..spread.channels {
         let number = spread.messages_in(messages, channel);
         let (day, of_day) = (number / spread.messages_per_day, number % spread.messages_per_day);
         let list = json!([message(FIRST_S + day * DAY_S + of_day * 60, number, &mut random)]);
-        entry(&format!("channel-{channel}/{}.json", date(day)), &list)?;
+        entry(&mut zip, &format!("channel-{channel}/{}.json", date(day)), &list)?;
     }
     zip.finish()?.flush()?;
     Ok(())
+}
+
+/// Begins an export with its people and channels.
+fn with_lists(path: &Path, spread: MessageSpread) -> anyhow::Result<ExportZip> {
+    let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
+    entry(&mut zip, "users.json", &(0..PEOPLE).map(person).collect())?;
+    entry(&mut zip, "channels.json", &(0..spread.channels).map(channel).collect())?;
+    Ok(zip)
+}
+
+fn entry(zip: &mut ExportZip, name: &str, list: &Value) -> anyhow::Result<()> {
+    zip.start_file(name, SimpleFileOptions::default())?;
+    Ok(zip.write_all(&serde_json::to_vec(list)?)?)
 }
 
 /// Writes an export of one message with each of these texts, each in a channel of its own.
