@@ -338,3 +338,23 @@ async fn a_percent_of_scattered_updates_rewrites_less_than_a_sixth_of_the_rows()
         written.blocks
     );
 }
+
+#[tokio::test]
+async fn objects_that_are_written_together_leave_nothing_behind_if_one_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FolderStore::new(folder.path());
+    let objects = |names: &[&str]| -> Vec<(String, Bytes)> {
+        names.iter().map(|name| ((*name).to_owned(), Bytes::from((*name).to_owned()))).collect()
+    };
+    store.put_all(objects(&["block/00/one", "block/01/two"])).await.unwrap();
+    let content = |name: &str| std::fs::read_to_string(folder.path().join(name)).ok();
+    assert_eq!(content("block/01/two").as_deref(), Some("block/01/two"));
+    // The folder of the second object cannot be made.
+    let failed = store.put_all(objects(&["block/02/three", "block/01/two/four", "block/02/five"])).await;
+    assert!(failed.is_err(), "{failed:?}");
+    assert_eq!(content("block/02/five"), None);
+    let unfinished = std::fs::read_dir(folder.path().join(".unfinished")).unwrap();
+    assert_eq!(unfinished.count(), 0);
+    store.put_all(objects(&["block/02/three", "block/02/five"])).await.unwrap();
+    assert_eq!(content("block/02/five").as_deref(), Some("block/02/five"));
+}

@@ -1,8 +1,10 @@
 //! A target in a folder.
 //!
 //! An object is written under a temporary name, synced and renamed, so that no crash leaves a part of one under its name.
+//! Many small objects are synced together: each sync delays whoever else writes to the disk.
 //! Links would be simpler, but disks for backups often have file systems without them.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +12,8 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use bytes::Bytes;
 use disk::{
-    DiskReader, missing_is_none, private_file_options, private_folder_builder, run_blocking, sync_folder,
+    DiskReader, missing_is_none, private_file_options, private_folder_builder, run_blocking,
+    sync_file_system, sync_folder,
 };
 use ports::files::{FileReader, FileWriter, FilesError, Published};
 
@@ -36,6 +39,11 @@ impl CopyStore for FolderStore {
         let (root, path) = (self.0.clone(), self.0.join(name));
         let writer = run_blocking(move || FolderWriter::create(&root, path)).await?;
         Ok(Box::new(writer))
+    }
+
+    async fn put_all(&self, objects: Vec<(String, Bytes)>) -> Result<(), FilesError> {
+        let root = self.0.clone();
+        run_blocking(move || put_all(&root, &objects)).await
     }
 
     async fn open(&self, name: &str) -> Result<Option<Box<dyn FileReader>>, FilesError> {
@@ -82,6 +90,43 @@ impl CopyStore for FolderStore {
         let unfinished = self.0.join(UNFINISHED);
         run_blocking(move || missing_is_none(std::fs::remove_dir_all(unfinished)).map(drop)).await
     }
+}
+
+/// Writes objects that are named by their content: one of the same name may be replaced.
+fn put_all(root: &Path, objects: &[(String, Bytes)]) -> io::Result<()> {
+    let batch = root.join(UNFINISHED).join(fastrand::u64(..).to_string());
+    create_folder(root, &batch)?;
+    let written = put_batch(root, &batch, objects);
+    // Something is in it only after a failure.
+    let removed = std::fs::remove_dir_all(&batch);
+    written.and(removed)
+}
+
+fn put_batch(root: &Path, batch: &Path, objects: &[(String, Bytes)]) -> io::Result<()> {
+    let temporary = |number: usize| batch.join(number.to_string());
+    for (number, (_, bytes)) in objects.iter().enumerate() {
+        let mut file = private_file_options().write(true).create_new(true).open(temporary(number))?;
+        file.write_all(bytes)?;
+    }
+    if !sync_file_system(root)? {
+        for number in 0..objects.len() {
+            File::open(temporary(number))?.sync_all()?;
+        }
+    }
+    let mut folders = BTreeSet::new();
+    for (number, (name, _)) in objects.iter().enumerate() {
+        let path = root.join(name);
+        let folder = path.parent().unwrap_or(root).to_owned();
+        create_folder(root, &folder)?;
+        std::fs::rename(temporary(number), path)?;
+        folders.insert(folder);
+    }
+    if !sync_file_system(root)? {
+        for folder in &folders {
+            sync_folder(folder)?;
+        }
+    }
+    Ok(())
 }
 
 /// The names in a folder, with the sizes of files, and without what is no object.

@@ -21,6 +21,7 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::files::{FileReader, FileWriter, FilesError, Published};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,9 @@ const IDENTITY: &str = "copy.json";
 
 /// An identity is a short line.
 const MAX_IDENTITY_BYTES: u64 = 64 * 1024;
+
+/// Objects that are written to a bucket at the same time: each is small, so that a write is mostly waiting.
+const CONCURRENT_WRITES: usize = 4;
 
 /// The objects with the bytes of files: this, then a file's key.
 pub const FILES: &str = "files/";
@@ -72,6 +76,15 @@ impl From<FilesError> for CopyError {
 pub trait CopyStore: Send + Sync + 'static {
     /// Starts an object. Nothing is visible under its name before [`FileWriter::publish`], which never replaces an object.
     async fn create(&self, name: &str) -> Result<Box<dyn FileWriter>, FilesError>;
+
+    /// Writes objects that are named by their content. If it fails, some may be there, none of them in part.
+    async fn put_all(&self, objects: Vec<(String, Bytes)>) -> Result<(), FilesError> {
+        stream::iter(objects)
+            .map(|(name, bytes)| async move { put(self, &name, bytes).await.map(drop) })
+            .buffer_unordered(CONCURRENT_WRITES)
+            .try_collect()
+            .await
+    }
 
     /// Opens an object; `None` if it is missing.
     async fn open(&self, name: &str) -> Result<Option<Box<dyn FileReader>>, FilesError>;
@@ -135,7 +148,7 @@ pub async fn owner(store: &dyn CopyStore) -> Result<Option<String>, CopyError> {
 }
 
 /// Writes an object, unless it exists.
-async fn put(store: &dyn CopyStore, name: &str, bytes: Bytes) -> Result<Published, FilesError> {
+async fn put<S: CopyStore + ?Sized>(store: &S, name: &str, bytes: Bytes) -> Result<Published, FilesError> {
     let mut writer = store.create(name).await?;
     writer.write(bytes).await?;
     writer.publish().await

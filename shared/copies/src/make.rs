@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use ports::files::{FilesError, Published};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -11,8 +12,15 @@ use tokio::task::JoinSet;
 use crate::block::{BlockCutter, compress};
 use crate::{Base, BaseCounts, BaseHead, BaseTable, BaseTime, BlockId, CopyError, CopyStore, put};
 
-/// Blocks that are written at the same time: a block is small, so that a write is mostly waiting.
-const CONCURRENT_WRITES: usize = 4;
+/// Blocks that are written together: a target on a disk syncs twice for all of them, and not twice for each, because
+/// each sync also delays the events that are written meanwhile.
+const BATCH_BLOCKS: usize = 1_024;
+
+/// Two batches are in memory: one is written while the next one is read.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Blocks between the thread that reads rows and the one that collects batches.
+const WAITING_BLOCKS: usize = 4;
 
 /// A base whose second is taken gets the next one, as often as this.
 const MAX_TAKEN: i64 = 60;
@@ -50,8 +58,7 @@ pub struct Written {
 
 /// Begins a base in a target that has these blocks.
 pub fn begin(head: BaseHead, known: HashSet<BlockId>) -> (RowsWriter, BlockWriter) {
-    // A few more than are being written, so that no write waits for the next block.
-    let (new, blocks) = channel(CONCURRENT_WRITES);
+    let (new, blocks) = channel(WAITING_BLOCKS);
     let base = Base { head, tables: Vec::new(), counts: BaseCounts::default() };
     (RowsWriter { base, cutter: BlockCutter::default(), known, new }, BlockWriter(blocks))
 }
@@ -107,31 +114,29 @@ impl BlockWriter {
     /// # Errors
     /// [`CopyError::Store`]; then the [`RowsWriter`] stops.
     pub async fn run(mut self, store: Arc<dyn CopyStore>) -> Result<Written, CopyError> {
-        let mut writes: JoinSet<Result<(), FilesError>> = JoinSet::new();
+        let mut writing: JoinSet<Result<(), FilesError>> = JoinSet::new();
         let mut written = Written::default();
-        while let Some(block) = self.0.recv().await {
-            if writes.len() >= CONCURRENT_WRITES {
-                finish_one(&mut writes).await?;
+        let (mut batch, mut batch_bytes) = (Vec::new(), 0);
+        loop {
+            if let Some(block) = self.0.recv().await {
+                written.blocks += 1;
+                written.bytes += block.compressed.len() as u64;
+                batch_bytes += block.compressed.len();
+                batch.push((block.id.object(), Bytes::from(block.compressed)));
+                if batch.len() < BATCH_BLOCKS && batch_bytes < BATCH_BYTES {
+                    continue;
+                }
             }
-            written.blocks += 1;
-            written.bytes += block.compressed.len() as u64;
-            let store = Arc::clone(&store);
-            writes.spawn(
-                async move { put(&*store, &block.id.object(), block.compressed.into()).await.map(drop) },
-            );
+            if let Some(done) = writing.join_next().await {
+                done.map_err(|stopped| CopyError::Store(stopped.to_string()))??;
+            }
+            if batch.is_empty() {
+                return Ok(written);
+            }
+            let (store, objects) = (Arc::clone(&store), std::mem::take(&mut batch));
+            batch_bytes = 0;
+            writing.spawn(async move { store.put_all(objects).await });
         }
-        while !writes.is_empty() {
-            finish_one(&mut writes).await?;
-        }
-        Ok(written)
-    }
-}
-
-async fn finish_one(writes: &mut JoinSet<Result<(), FilesError>>) -> Result<(), CopyError> {
-    match writes.join_next().await {
-        Some(Ok(written)) => Ok(written?),
-        Some(Err(stopped)) => Err(CopyError::Store(stopped.to_string())),
-        None => Ok(()),
     }
 }
 
@@ -146,7 +151,7 @@ pub async fn finish(
 ) -> Result<(BaseTime, u64), CopyError> {
     let bytes = base.to_bytes().map_err(|error| CopyError::Store(error.to_string()))?;
     let size_bytes = bytes.len() as u64;
-    let bytes = bytes::Bytes::from(bytes);
+    let bytes = Bytes::from(bytes);
     for seconds in 0..MAX_TAKEN {
         let time = BaseTime::at(now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now));
         if put(store, &time.object(), bytes.clone()).await? == Published::New {

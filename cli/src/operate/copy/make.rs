@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 
 use anyhow::{Context, anyhow, bail};
 use copies::make::{BlockWriter, RowsWriter, Written, begin, finish};
@@ -14,12 +15,17 @@ use ports::archive::Archive;
 use ports::clock::SharedClock;
 use process::config::copy::{CopyAge, CopyTarget};
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use super::{files, state};
 
 /// A first copy over a slow line reaches a limit of a read, finds in the next attempt what it has written, and gets
 /// farther each time; an archive that needs more attempts needs a faster target.
 const MAX_ATTEMPTS: usize = 10;
+
+/// About a tenth of the time of a core that others want, and all of one that nobody wants.
+#[cfg(target_os = "linux")]
+const LOWER_PRIORITY: i32 = 10;
 
 /// Makes copies of a data folder.
 #[derive(Clone)]
@@ -113,14 +119,21 @@ impl Copier {
         blocks: BlockWriter,
     ) -> (Result<Base, AttemptError>, Written) {
         let data = self.data.clone();
-        let reading = tokio::task::spawn_blocking(move || {
+        let (done, reading) = oneshot::channel();
+        // A thread that ends with its work, because its priority cannot be raised again.
+        let read = move || {
+            give_way();
             let read = read_rows(&data, ReadLimits::default(), |row| match row {
                 ReadRow::Table { name, columns } => rows.table(name, columns),
                 ReadRow::Row { key, line, is_message } => rows.row(key, line, is_message),
             });
-            let log_bytes = read?;
-            Ok((rows.end().map_err(ReadStopped::Caller)?, log_bytes))
-        });
+            let read = read.and_then(|log_bytes| Ok((rows.end().map_err(ReadStopped::Caller)?, log_bytes)));
+            // The receiver is gone if the copy was given up.
+            drop(done.send(read));
+        };
+        if let Err(error) = thread::Builder::new().name("copy".to_owned()).spawn(read) {
+            return (Err(AttemptError::Other(error.into())), Written::default());
+        }
         let written = blocks.run(Arc::clone(store)).await;
         let read = match reading.await {
             Ok(read) => read,
@@ -145,6 +158,15 @@ impl Copier {
             Err(error) => Err(AttemptError::Other(anyhow!(error))),
         };
         (base, written)
+    }
+}
+
+/// Lowers the priority of this thread, which reads, hashes and compresses all rows: events go first. Where a priority is
+/// one of the whole process, it stays.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::nice(LOWER_PRIORITY) {
+        tracing::debug!(%error, "the copy has the priority of everything else");
     }
 }
 
