@@ -46,6 +46,22 @@ pub fn machine_readable(ts: &Ts) -> String {
     Timestamp::from_microsecond(ts.micros()).map_or_else(|_| ts.to_string(), |time| time.to_string())
 }
 
+/// The name of a part of a channel, for people: `November 2026` of `2026-11`, `20 November 2026` of `2026-11-20`, and
+/// `20 November 2026 (2)` of `2026-11-20-2`. Any other name is returned as it is.
+pub fn part_in_words(name: &str) -> String {
+    let (date, rest) = name.split_at_checked(10).unwrap_or((name, ""));
+    let number = rest.strip_prefix('-');
+    let (first, format) = match date.len() {
+        7 => (format!("{date}-01"), "%B %Y"),
+        _ => (date.to_owned(), "%-d %B %Y"),
+    };
+    match first.parse::<Date>() {
+        Ok(day) if rest.is_empty() => day.strftime(format).to_string(),
+        Ok(day) if let Some(number) = number => format!("{} ({number})", day.strftime(format)),
+        Ok(_) | Err(_) => name.to_owned(),
+    }
+}
+
 /// Returns the first timestamp of a day; zero before 1970; `None` beyond the calendar.
 pub fn day_start(day: Date, zone: &TimeZone) -> Option<Ts> {
     let first = day.to_zoned(zone.clone()).ok()?.timestamp().as_microsecond();
@@ -55,6 +71,22 @@ pub fn day_start(day: Date, zone: &TimeZone) -> Option<Ts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_channel_are_named_by_their_month_or_day() {
+        for (name, expected) in [
+            ("2026-11", "November 2026"),
+            ("2026-11-05", "5 November 2026"),
+            ("2026-11-05-12", "5 November 2026 (12)"),
+            ("2026-13", "2026-13"),
+            ("2026-11-05x", "2026-11-05x"),
+            ("undated", "undated"),
+            ("20261120T0", "20261120T0"),
+            ("ééééé", "ééééé"),
+        ] {
+            assert_eq!(part_in_words(name), expected);
+        }
+    }
 
     #[test]
     fn a_day_starts_at_midnight_in_its_time_zone() {

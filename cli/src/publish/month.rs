@@ -321,7 +321,7 @@ impl PublishRun<'_> {
         };
         let path = format!("{}/{name}.html", channel_folder(&channel.folder));
         let head = PublicHead {
-            title: format!("#{} {name}", channel.name),
+            title: format!("#{} {}", channel.name, times::part_in_words(name)),
             description: public::description(&messages, &self.names),
             address: self.address(&path),
             feed: self.feed_of(Some(channel)),
@@ -359,8 +359,8 @@ impl PublishRun<'_> {
             ways.into_iter().filter_map(|(way, words)| Some((way?, words))).collect();
         let links = PublicLinks::new(UP, &self.site);
         let head = PublicHead {
-            title: format!("#{} {name}", channel.name),
-            description: format!("#{} {name}", channel.name),
+            title: format!("#{} {}", channel.name, times::part_in_words(name)),
+            description: format!("#{} {}", channel.name, times::part_in_words(name)),
             address: self.address(&path),
             feed: self.feed_of(Some(channel)),
             is_indexed: self.settings.is_indexed,

@@ -9,7 +9,7 @@ use viewer::gather::learn_names;
 use viewer::links::{anchor, anchor_in_thread};
 use viewer::pages::message::PageMessage;
 use viewer::pages::public::{self, FeedEntry, PublicHead, PublicPart};
-use viewer::public_links::{ASSETS, FEED, INDEX, PublicLinks, SEARCH, channel_folder, search_page};
+use viewer::public_links::{ASSETS, FEED, INDEX, PublicLinks, SEARCH, channel_folder, encoded, search_page};
 
 use super::PublishError;
 use super::run::PublishRun;
@@ -18,6 +18,9 @@ use super::tags::UnitTags;
 use super::write::{DoneUnit, SiteFile};
 
 const FEED_ENTRIES: usize = 50;
+
+/// Threads on the first page.
+const LISTED_THREADS: usize = 20;
 
 /// Addresses of a sitemap.
 /// <https://www.sitemaps.org/protocol.html>
@@ -90,7 +93,7 @@ impl PublishRun<'_> {
             files.push(SiteFile { path, content, ..SiteFile::default() });
         }
         for name in &channel.redirects {
-            let target = format!("../{}/{INDEX}", viewer::public_links::encoded(&channel.folder));
+            let target = format!("../{}/{INDEX}", encoded(&channel.folder));
             let content = public::redirect(&target, &self.address(&index_page)).into_bytes();
             let path = format!("{}/{INDEX}", channel_folder(name));
             files.push(SiteFile { path, content, ..SiteFile::default() });
@@ -133,7 +136,14 @@ impl PublishRun<'_> {
             thread: None,
             site: &self.title,
         };
-        let index = public::page(&head, &menu, public::site_index(&self.title), &links).into_bytes();
+        let newest: Vec<(String, &FeedEntry)> = threads
+            .iter()
+            .zip(&entries)
+            .take(LISTED_THREADS)
+            .map(|((_, path), entry)| (encoded(path), entry))
+            .collect();
+        let main = public::site_index(&self.title, &newest);
+        let index = public::page(&head, &menu, main, &links).into_bytes();
         let from_anywhere = PublicLinks::new(self.settings.url.path(), &self.site);
         let not_found = public::not_found(&self.title, &menu, &from_anywhere).into_bytes();
         let maps = self.state.texts(

@@ -165,12 +165,20 @@ fn document(
     layout::document_with(&whole_title, policy, &more, links, &layout::body(frame, links)).into_string()
 }
 
-/// Renders the list of the channels.
-pub fn site_index(title: &str) -> Markup {
+/// Renders the first page: beside the list of the channels, threads with their addresses.
+pub fn site_index(title: &str, newest: &[(String, &FeedEntry)]) -> Markup {
     html! {
-        div class="welcome" {
+        div class="plain-page" {
             h1 { bdi { (plain::excerpt(title, MAX_NAME_CHARS)) } }
             p { "Choose a channel." }
+            @if !newest.is_empty() {
+                h2 { "Newest threads" }
+                ul {
+                    @for (address, entry) in newest {
+                        li { a href=(address) dir="auto" { (entry.title) } " " span class="quiet" { bdi { (entry.author) } ", " (entry.day()) } }
+                    }
+                }
+            }
         }
     }
 }
@@ -185,7 +193,7 @@ pub fn parts(
 ) -> Markup {
     html! {
         header class="channel-head" {
-            h1 { bdi { "#" (plain::excerpt(name, MAX_NAME_CHARS)) } @if let Some(of) = of { " " (of) } }
+            h1 { bdi { "#" (plain::excerpt(name, MAX_NAME_CHARS)) } @if let Some(of) = of { " " (times::part_in_words(of)) } }
             @if !topic.is_empty() { p class="topic quiet" dir="auto" { (plain::excerpt(topic, 250)) } }
         }
         div class="timeline" {
@@ -193,7 +201,7 @@ pub fn parts(
                 @if parts.is_empty() { p class="quiet way" { "There are no messages here." } }
                 ul {
                     @for part in parts {
-                        li { a href=(part.address) { (part.name) } " " span class="quiet" { (grouped(part.messages)) @if part.messages == 1 { " message" } @else { " messages" } } }
+                        li { a href=(part.address) { (times::part_in_words(&part.name)) } " " span class="quiet" { (grouped(part.messages)) @if part.messages == 1 { " message" } @else { " messages" } } }
                     }
                 }
                 p class="ways" { @for (address, words) in links { a href=(address) { (words) } } }
@@ -206,7 +214,7 @@ pub fn parts(
 pub fn messages(name: &str, part: &str, page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     html! {
         header class="channel-head" {
-            h1 { a href=(shown.links.channel(shown.location)) { bdi { "#" (plain::excerpt(name, MAX_NAME_CHARS)) } } " " (part) }
+            h1 { a href=(shown.links.channel(shown.location)) { bdi { "#" (plain::excerpt(name, MAX_NAME_CHARS)) } } " " (times::part_in_words(part)) }
         }
         (timeline::messages(page, shown))
     }
@@ -296,6 +304,11 @@ impl FeedEntry {
         let author = names.author(&message.content.author);
         let title = title_of(message, names);
         Self { address, title, author, published, updated, content }
+    }
+
+    /// The day on which it was written.
+    fn day(&self) -> &str {
+        self.published.split_once('T').map_or(self.published.as_str(), |(day, _)| day)
     }
 }
 

@@ -11,6 +11,7 @@ use super::thread::ThreadPage;
 use super::timeline::{ChannelTitle, TimelinePage};
 use super::{MAX_NAME_CHARS, PageContext, thread, timeline};
 use crate::links::LinkScheme;
+use crate::times;
 
 /// A part of a channel in the list of parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub fn parts(
                 @if parts.is_empty() { p class="quiet way" { "There are no messages here." } }
                 ul {
                     @for part in parts.iter().rev() {
-                        li { a href=(part.address) { (part.name) } " " span class="quiet" { (grouped(part.messages)) " messages" } }
+                        li { a href=(part.address) { (times::part_in_words(&part.name)) } " " span class="quiet" { (grouped(part.messages)) " messages" } }
                     }
                 }
             }
@@ -72,7 +73,7 @@ pub fn part(
         (timeline::head(title, part, shown))
         (timeline::messages(part, shown))
     };
-    page(format!("#{} {name}", title.name), menu, MainPane::Page, main, shown.links)
+    page(format!("#{} {}", title.name, times::part_in_words(name)), menu, MainPane::Page, main, shown.links)
 }
 
 /// Renders the threads that start in a part.
@@ -84,12 +85,18 @@ pub fn threads(
     shown: &PageContext<'_>,
 ) -> String {
     let main = html! {
-        header class="channel-head" { h1 { "Threads of " bdi { "#" (plain::excerpt(&title.name, MAX_NAME_CHARS)) } " " (name) } }
+        header class="channel-head" { h1 { "Threads of " bdi { "#" (plain::excerpt(&title.name, MAX_NAME_CHARS)) } " " (times::part_in_words(name)) } }
         div class="timeline" tabindex="0" role="region" aria-label="Threads" {
             div class="timeline-inner" { @for thread in threads { (thread::thread_section(thread, shown)) } }
         }
     };
-    page(format!("Threads of #{} {name}", title.name), menu, MainPane::Page, main, shown.links)
+    page(
+        format!("Threads of #{} {}", title.name, times::part_in_words(name)),
+        menu,
+        MainPane::Page,
+        main,
+        shown.links,
+    )
 }
 
 fn page(
