@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
-use super::name::{PARENT, STAMP, to_stored};
+use super::name::{EXPIRES, PARENT, STAMP, to_stored};
 use super::reference::Reference;
 use super::size::{item_json_bytes, json_bytes, stored_bytes};
 use super::stored::{StoredItem, StoredRow, primary_key};
@@ -58,13 +58,18 @@ impl<'a> Replacement<'a> {
     }
 
     /// The row to put, and the objects that must be written before it.
-    pub(super) fn into_row(mut self, stamp: &str) -> Result<Put, ArchiveError> {
+    pub(super) fn into_row(
+        mut self,
+        stamp: &str,
+        expires: Option<AttributeValue>,
+    ) -> Result<Put, ArchiveError> {
         let json_bytes = self.json_bytes();
         if json_bytes > MAX_ITEM_BYTES {
             return Err(ArchiveError::TooLarge { bytes: json_bytes });
         }
         let mut row = primary_key(self.key);
         row.insert(STAMP.into(), AttributeValue::N(stamp.to_owned()));
+        row.extend(expires.map(|expires| (EXPIRES.to_owned(), expires)));
         let references = self.bulk.iter().map(|(name, reference)| (name, reference.to_stored()));
         let inline = self.inline.iter().map(|(name, value)| (name, value::to_stored(value)));
         for (name, stored) in references.chain(inline) {
@@ -129,7 +134,7 @@ mod tests {
     }
 
     fn put(update: &Update, stored: &StoredItem) -> Put {
-        Replacement::for_update(update, stored).unwrap().into_row("2").unwrap()
+        Replacement::for_update(update, stored).unwrap().into_row("2", None).unwrap()
     }
 
     #[test]
@@ -167,11 +172,11 @@ mod tests {
         let mut stored = StoredItem::empty(&key());
         stored.bulk.insert("a".into(), Reference::for_value(&key(), &half).0);
         let update = Update { set: attributes(json!({ "b": half })), ..Update::new(key()) };
-        let refused = Replacement::for_update(&update, &stored).unwrap().into_row("2");
+        let refused = Replacement::for_update(&update, &stored).unwrap().into_row("2", None);
         assert!(matches!(refused, Err(ArchiveError::TooLarge { bytes }) if bytes > MAX_ITEM_BYTES));
         // If one replaces the other, they are not stored together.
         let update = Update { remove: vec!["a"], ..update };
-        assert!(Replacement::for_update(&update, &stored).unwrap().into_row("2").is_ok());
+        assert!(Replacement::for_update(&update, &stored).unwrap().into_row("2", None).is_ok());
     }
 
     proptest! {

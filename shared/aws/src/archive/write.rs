@@ -34,7 +34,7 @@ enum ConditionalResult {
 impl DynamoArchive {
     pub(super) async fn write_one(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let stamp = self.stamps.next();
-        let expression = Expression::for_update(update, &stamp);
+        let expression = Expression::for_update(update, &stamp, self.expires(&update.key));
         if expression.bytes() > INLINE_BYTES || !expression.is_short() {
             return self.replace(update).await;
         }
@@ -82,7 +82,7 @@ impl DynamoArchive {
                 return Ok(WriteOutcome::Rejected(self.bulk.load(stored).await?));
             };
             let stamp = self.stamps.next();
-            let Put { row, objects, json_bytes } = replacement.into_row(&stamp)?;
+            let Put { row, objects, json_bytes } = replacement.into_row(&stamp, self.expires(&update.key))?;
             self.bulk.put_all(objects).await?;
             let put = self.table.client.put_item().table_name(&self.table.name).set_item(Some(row));
             let put = Unchanged::since(&stored, exists).apply_to_put(put);

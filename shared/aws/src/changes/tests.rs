@@ -185,11 +185,15 @@ async fn a_pass_reads_only_the_marks_of_the_last_hours() {
     assert!(found.is_empty());
     // The follower is a laptop that was off for weeks.
     archive.write(&message("1700000000.000100", "again")).await.unwrap();
-    clock.advance(1000 * HOUR);
+    clock.advance(600 * HOUR);
     let (found, cursor) = pass(cursor).await;
     assert_eq!(found, ["2023-11-14"]);
-    let (found, _) = pass(cursor).await;
+    let (found, cursor) = pass(cursor).await;
     assert!(found.is_empty());
+    // After a month, marks have expired.
+    clock.advance(30 * 24 * HOUR);
+    let late = changes.since(cursor.as_ref(), 2).await.unwrap();
+    assert!(matches!(late, ChangeBatch::Rebuild), "{late:?}");
 }
 
 #[tokio::test]

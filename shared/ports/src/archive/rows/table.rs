@@ -10,6 +10,12 @@ use crate::queue::run::RunId;
 use crate::queue::{MessageId, QueueName, QueueRef};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserGroupId, UserId};
 
+/// How far a follower of the changes may fall behind before it counts everything again.
+pub const CHANGE_MARK_DAYS: u32 = 30;
+
+/// Longer than a message is on its queue and then on the dead-letter queue, which is 28 days.
+const ATTEMPTS_DAYS: u32 = 60;
+
 macro_rules! rows_table {
     ($(
         $constant:ident = $key:ident $(in $partition:ident)?: $about:literal, $written_by:literal, $facts:expr,
@@ -98,7 +104,7 @@ rows_table! {
         "meta#{team}#pinlists" (team: &TeamId) / "{channel}" (channel: &ChannelId);
     CHANGE_MARK = change_mark in change_marks:
         "A mark of writes to the messages of a channel, by hour and day.",
-        "the backend", KEPT.only_on("on AWS"),
+        "the backend", KEPT.only_on("on AWS").expiring(CHANGE_MARK_DAYS),
         "changes#{team}" (team: &TeamId) / "{hour}#{channel}#{day}" (hour: &str, channel: &ChannelId, day: &str);
 
     ERASURE = erasure in erasures:
@@ -214,10 +220,11 @@ rows_table! {
         "How much of all workspaces that the archive does not know was kept in the last days.",
         "all workers", KEPT,
         "meta#quarantine" () / "kept" ();
-    ATTEMPTS = attempts: "The attempts at a message of a queue.", "all workers", TRANSIENT,
+    ATTEMPTS = attempts: "The attempts at a message of a queue.", "all workers",
+        TRANSIENT.expiring(ATTEMPTS_DAYS),
         "meta#attempts#{queue}#{team}" (queue: QueueRef, team: &TeamId) / "{message}" (message: &MessageId);
     OTHER_ATTEMPTS = other_attempts: "The attempts at a message without a workspace, or of an earlier version.",
-        "all workers", TRANSIENT,
+        "all workers", TRANSIENT.expiring(ATTEMPTS_DAYS),
         "meta#attempts#{queue}" (queue: QueueRef) / "{message}" (message: &MessageId);
     EXISTENCE_BREAKER = existence_breaker: "A circuit breaker of the existence check.",
         "earlier versions", TRANSIENT,
