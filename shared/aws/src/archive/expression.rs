@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::name::{EXPIRES, STAMP, to_stored};
+use super::name::{EXPIRES, PACKED, STAMP, to_stored};
+use super::replacement::BULK_BYTES;
 use super::size::stored_bytes;
 use super::value;
 use ports::archive::item::ERASED;
@@ -85,16 +86,23 @@ impl Expression {
         self.update.len() <= EXPRESSION_BYTES && self.condition.len() <= EXPRESSION_BYTES
     }
 
+    /// Whether a value belongs into the bucket.
+    pub(super) fn has_bulk(&self) -> bool {
+        self.values.values().any(|value| stored_bytes(value) > BULK_BYTES)
+    }
+
     /// The approximate size that the update alone adds to an item.
     pub(super) fn bytes(&self) -> usize {
         let names = self.names.values().map(String::len).sum::<usize>();
         names + self.values.values().map(stored_bytes).sum::<usize>()
     }
 
-    /// The condition under which [`Guard::holds`].
+    /// The condition under which [`Guard::holds`], and no register is packed, where no condition sees it.
     fn holds(&mut self, guard: &Guard) -> String {
         let (erased, yes) = (self.name(ERASED), self.value(AttributeValue::Bool(true)));
-        let condition = format!("(attribute_not_exists({erased}) OR {erased}<>{yes})");
+        let packed = self.alias(PACKED);
+        let condition =
+            format!("attribute_not_exists({packed}) AND (attribute_not_exists({erased}) OR {erased}<>{yes})");
         let guard = match guard {
             Guard::Always => return condition,
             // A value that is not a string counts as absent: comparing it would fail, and the item could
@@ -246,7 +254,7 @@ mod tests {
         assert_eq!(expression.update, "SET #0=:0,#1=:1,#2=if_not_exists(#2,:2),#3=:3,#5=:4 REMOVE #4");
         assert_eq!(
             expression.condition,
-            "(attribute_not_exists(#6) OR #6<>:5) AND (NOT attribute_type(#0,:6) OR #0<:7)"
+            "attribute_not_exists(#7) AND (attribute_not_exists(#6) OR #6<>:5) AND (NOT attribute_type(#0,:6) OR #0<:7)"
         );
         assert_eq!(expression.names["#5"], STAMP);
         assert_eq!(expression.values[":4"], AttributeValue::N("7".into()));

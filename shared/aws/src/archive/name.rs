@@ -12,6 +12,8 @@ pub(super) const STAMP: &str = "#w";
 pub(super) const PARTITION: &str = ARCHIVE_TABLE.partition_key;
 /// The attribute with the second from which DynamoDB may delete the row: see [`ports::archive::rows::expires_after`].
 pub(super) const EXPIRES: &str = "#expires";
+/// The attribute with the reference to an object that has many small attributes: see [`super::replacement`].
+pub(super) const PACKED: &str = "#packed";
 /// The sort key.
 pub(super) const SORT: &str = "timestamp";
 /// The partition key of the index.
@@ -28,7 +30,7 @@ pub(super) fn to_stored(name: &str) -> Cow<'_, str> {
 
 /// Converts a name in the table back; `None` for the attributes that only the table has.
 pub(super) fn from_stored(stored: &str) -> Option<&str> {
-    if [PARTITION, SORT, STAMP, EXPIRES].contains(&stored) {
+    if [PARTITION, SORT, STAMP, EXPIRES, PACKED].contains(&stored) {
         return None;
     }
     Some(stored.strip_prefix('#').unwrap_or(stored))
@@ -55,6 +57,7 @@ mod tests {
             "##w",
             "expires",
             "#expires",
+            "#packed",
             "itemId",
             "#itemId",
             "timestamp",
@@ -63,10 +66,10 @@ mod tests {
             PARENT,
         ] {
             let stored = to_stored(name);
-            assert!(![PARTITION, SORT, STAMP, EXPIRES, ""].contains(&&*stored), "{name:?}");
+            assert!(![PARTITION, SORT, STAMP, EXPIRES, PACKED, ""].contains(&&*stored), "{name:?}");
             assert_eq!(from_stored(&stored), Some(name));
         }
-        for ours in [PARTITION, SORT, STAMP, EXPIRES] {
+        for ours in [PARTITION, SORT, STAMP, EXPIRES, PACKED] {
             assert_eq!(from_stored(ours), None);
         }
     }
