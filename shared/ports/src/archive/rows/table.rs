@@ -111,6 +111,10 @@ rows_table! {
         "A fact that something is erased, has expired, is on hold, or is not to be stored.",
         "eraser, retention", KEPT,
         "erased#{team}" (team: &TeamId) / "{scope}" (scope: &str);
+    LAST_ERASURE = last_erasure:
+        "A mark that changes with each fact of an erasure, of any workspace.", "the backend",
+        KEPT.only_on("on AWS"),
+        "meta#erasures" () / "last" ();
     ERASURE_RECORD = erasure_record in erasure_records:
         "A record of an erasure: when, by whom, and how much.", "eraser", KEPT,
         "erasure#{team}" (team: &TeamId) / "{at}#{scope}" (at: &Ts, scope: &str) where at = at.padded();
