@@ -93,10 +93,16 @@ impl OneMessage {
     pub const INVOCATIONS: u64 = 2;
     /// A send, a receive and a delete.
     pub const SQS_REQUESTS: u64 = 3;
-    /// Updates of the archive's table: the message, the mark of its channel and, once an hour, that the
-    /// channel is public; and the marks that a new function writes: its workspace, and the channel's day with
-    /// changes.
-    pub const ROW_WRITES: u64 = 5;
+    /// Updates of the archive's table: the message and, once an hour, that its channel is public, and that the
+    /// channel's day has changes.
+    pub const ROW_WRITES: u64 = 3;
+    /// Those of a message whose channel and day are marked in this hour.
+    pub const ROW_WRITES_IF_MARKED: u64 = 1;
+    /// Those that only the first message of a channel adds: the marks of the channel and of its workspace.
+    pub const ROW_WRITES_OF_A_NEW_CHANNEL: u64 = 2;
+    /// Rows of the archive's table that a new function reads: these three marks, when something was last erased, and
+    /// what was erased in the workspace.
+    pub const ROW_READS: u64 = 5;
     /// Rows of the existence check's table that are read.
     pub const CONFIRMED_READ: u64 = 1;
     /// Rows of the existence check's table that are written.
@@ -187,7 +193,12 @@ fn lines(messages: f64) -> Vec<Line> {
             write_units,
             0.0,
         ),
-        line("DynamoDB, reads", price::READ_UNIT, of(OneMessage::CONFIRMED_READ), 0.0),
+        line(
+            "DynamoDB, reads",
+            price::READ_UNIT,
+            of(OneMessage::ROW_READS + OneMessage::CONFIRMED_READ),
+            0.0,
+        ),
         Line { label: "DynamoDB, this month's rows and their backup", ..rows },
         line("[S3](https://aws.amazon.com/s3/pricing/), puts", price::S3_PUT, files, 0.0),
         line("S3, this month's files", price::FILES_GB, files * FILE_GB, 0.0),

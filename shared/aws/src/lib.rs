@@ -69,14 +69,17 @@ impl Aws {
 
     /// The archive port on DynamoDB, with large attributes on S3.
     pub fn archive(&self) -> Arc<dyn ports::archive::Archive> {
-        Arc::new(archive::DynamoArchive::new(self))
+        Arc::new(archive::DynamoArchive::new(self, ports::clock::SystemClock::shared()))
     }
 
     /// The archive for processes that write: it rejects updates of erased data, based on erasure facts that
     /// are at most [`ERASURE_REFRESH`] old, and marks written parts for [`Aws::changes`] with the time of
     /// `clock`.
     pub fn writing_archive(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::archive::Archive> {
-        let bound = archive::BoundArchive::new(archive::DynamoArchive::new(self), Arc::clone(&clock));
+        let bound = archive::BoundArchive::new(
+            archive::DynamoArchive::new(self, Arc::clone(&clock)),
+            Arc::clone(&clock),
+        );
         Arc::new(changes::MarkingArchive::new(Arc::new(bound), clock))
     }
 

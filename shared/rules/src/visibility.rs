@@ -106,10 +106,9 @@ impl VisibilityEvidence {
         known.as_ref().is_none_or(|known| *known < version).then(|| self.write(version))
     }
 
-    /// The write of an event's evidence, and its version, which a later write must exceed.
-    pub fn unread_update(&self) -> (String, Update) {
-        let version = self.version(false);
-        (version.clone(), self.write(version))
+    /// The version of an event's evidence, whatever the row has.
+    pub fn event_version(&self) -> String {
+        self.version(false)
     }
 
     fn write(&self, version: String) -> Update {

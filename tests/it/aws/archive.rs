@@ -3,6 +3,7 @@
 mod answers;
 mod batches;
 mod bulk;
+mod erasures;
 mod fixture;
 mod lost_answers;
 mod model;

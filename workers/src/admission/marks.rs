@@ -57,8 +57,8 @@ async fn note_if(
 pub(crate) struct Marks {
     teams: Recent<TeamId>,
     public: Recent<ItemKey>,
-    /// The greatest version of each visibility register that this process wrote, by whether it is the private
-    /// one.
+    /// The greatest version of each visibility register that this process wrote or found, by whether it is the
+    /// private one.
     noted: Mutex<HashMap<(ItemKey, bool), String>>,
 }
 
@@ -77,32 +77,64 @@ impl Marks {
     /// removed.
     pub(crate) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
         if !self.teams.has(team) {
-            archive.write(&Update::mark(ItemKey::team(team))).await?;
+            archive.write_marks(&[Update::mark(ItemKey::team(team))]).await?;
             self.teams.keep(team.clone(), Instant::now(), ());
         }
         Ok(())
     }
 
-    /// Marks a channel as public, as shown by an event with this clock.
-    pub(crate) async fn mark_public(
+    /// Writes what stored events show about a channel: that it is public, if one of this clock opens its mark, and
+    /// the evidence about whether it is public now. The row is read first, and written only if this is news to it.
+    pub(crate) async fn note_shown(
         &self,
         archive: &dyn Archive,
-        team: &TeamId,
-        channel: &ChannelId,
-        clock: &Ts,
+        (team, channel): (&TeamId, &ChannelId),
+        opened: Option<&Ts>,
+        evidence: impl Iterator<Item = &VisibilityEvidence> + Send,
     ) -> Result<(), ArchiveError> {
         let key = ItemKey::public_mark(team, channel);
-        if self.public.has(&key) {
+        let opened = opened.filter(|_| !self.public.has(&key));
+        let news: Vec<&VisibilityEvidence> = evidence.filter(|evidence| !self.is_noted(evidence)).collect();
+        if opened.is_none() && news.is_empty() {
             return Ok(());
         }
-        if let WriteOutcome::Rejected(row) = archive.write(&public_mark::opening(team, channel)).await? {
-            if let Some(update) = public_mark::opened(team, channel, Some(&row), clock) {
+        let row = archive.get(&key).await?;
+        if let Some(clock) = opened {
+            self.open(archive, (team, channel), clock, row.as_ref()).await?;
+        }
+        for evidence in news {
+            if let Some(update) = evidence.update(row.as_ref()) {
                 archive.write(&update).await?;
-            } else if MarkState::from_row(Some(&row)) != MarkState::Public {
+            }
+            self.keep_noted(evidence);
+        }
+        Ok(())
+    }
+
+    /// Sets the public mark, whose row was read, for an event of this clock.
+    async fn open(
+        &self,
+        archive: &dyn Archive,
+        (team, channel): (&TeamId, &ChannelId),
+        clock: &Ts,
+        mut row: Option<&Item>,
+    ) -> Result<(), ArchiveError> {
+        let written;
+        if row.is_none() {
+            written = archive.write(&public_mark::opening(team, channel)).await?;
+            // Another process was first.
+            if let WriteOutcome::Rejected(rejected) = &written {
+                row = Some(rejected);
+            }
+        }
+        if let Some(row) = row {
+            if let Some(update) = public_mark::opened(team, channel, Some(row), clock) {
+                archive.write(&update).await?;
+            } else if MarkState::from_row(Some(row)) != MarkState::Public {
                 return Ok(());
             }
         }
-        self.public.keep(key, Instant::now(), ());
+        self.public.keep(ItemKey::public_mark(team, channel), Instant::now(), ());
         Ok(())
     }
 
@@ -124,28 +156,19 @@ impl Marks {
         Ok(mark)
     }
 
-    /// Writes what a stored event shows about whether its channel is public.
-    pub(crate) async fn note_visibility(
-        &self,
-        archive: &dyn Archive,
-        evidence: &VisibilityEvidence,
-    ) -> Result<(), ArchiveError> {
-        let (version, update) = evidence.unread_update();
-        let register = (update.key.clone(), evidence.is_private());
-        let is_noted = |noted: &HashMap<(ItemKey, bool), String>| {
-            noted.get(&register).is_some_and(|known| *known >= version)
-        };
-        if is_noted(&self.noted.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(());
-        }
-        archive.write(&update).await?;
+    /// Whether the archive has this evidence already, as far as this process knows.
+    fn is_noted(&self, evidence: &VisibilityEvidence) -> bool {
+        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = noted.get(&(evidence.key(), evidence.is_private()));
+        known.is_some_and(|known| *known >= evidence.event_version())
+    }
+
+    fn keep_noted(&self, evidence: &VisibilityEvidence) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.len() >= MAX_REMEMBERED {
             noted.clear();
         }
-        if !is_noted(&noted) {
-            noted.insert(register, version);
-        }
-        Ok(())
+        let known = noted.entry((evidence.key(), evidence.is_private())).or_default();
+        *known = evidence.event_version().max(std::mem::take(known));
     }
 }

@@ -154,13 +154,8 @@ impl MessageWriter {
         shown: ShownVisibility,
     ) -> Result<(), ArchiveError> {
         let marks = &self.admission.audiences.marks;
-        if let Some(clock) = &shown.opened {
-            marks.mark_public(&*self.archive, team, channel, clock).await?;
-        }
-        for evidence in shown.evidence.iter().flatten() {
-            marks.note_visibility(&*self.archive, evidence).await?;
-        }
-        Ok(())
+        let evidence = shown.evidence.iter().flatten();
+        marks.note_shown(&*self.archive, (team, channel), shown.opened.as_ref(), evidence).await
     }
 
     /// The effects of an event, once the marks of its batch are written.

@@ -76,6 +76,30 @@ fn id(channel: &str) -> ChannelId {
     ChannelId::parse(channel).unwrap()
 }
 
+/// The plan of capacity has channels with 100,000 events; what one more of them reads does not depend on how many.
+#[tokio::test]
+async fn an_event_of_a_channel_with_a_long_past_reads_a_few_rows() {
+    let fixture = IndexerFixture::new();
+    fixture.mark("C01").await;
+    let topic = |number: usize| {
+        let ts = format!("{}.000000", 1_700_000_000 + number);
+        json!({ "type": "message", "subtype": "channel_topic", "channel": "C01", "channel_type": "channel",
+            "ts": ts, "event_ts": ts, "topic": format!("topic {number}") })
+    };
+    fixture.store(&[named("channel_created", "C01", "general", "1600000000.000000")]).await;
+    fixture.store(&(0..2_000).map(|number| topic(2 * number)).collect::<Vec<_>>()).await;
+    fixture.archive.take_rows_read();
+    fixture.store(&[topic(5_000)]).await;
+    let read = fixture.archive.take_rows_read();
+    assert!(read <= 30, "{read} rows");
+    // A late event changes the snapshots that follow it, and no others.
+    fixture.store(&[topic(3_979)]).await;
+    let read = fixture.archive.take_rows_read();
+    assert!(read <= 60, "{read} rows");
+    let current = fixture.current("C01").await.unwrap();
+    assert_eq!((&current["name"], &current["topic"]), (&json!("general"), &json!("topic 5000")));
+}
+
 fn named(kind: &str, channel: &str, name: &str, ts: &str) -> Value {
     json!({ "type": kind, "channel": { "id": channel, "name": name }, "event_ts": ts })
 }

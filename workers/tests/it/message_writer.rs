@@ -11,6 +11,7 @@ use rules::{message, project, public_mark};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::{TEAM, event};
+use testkit::faults::{FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
@@ -103,6 +104,24 @@ async fn every_edit_keeps_the_version_before_it() {
     assert_eq!(row["text"], "third");
     assert_eq!(row["updated_ts"], "2023-11-14T22:13:40.000000Z");
     assert_eq!(fixture.revisions(TS).await, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_new_process_writes_no_mark_of_a_channel_and_a_workspace_that_are_marked() {
+    let fixture = WriterFixture::new();
+    let mut writes = Vec::new();
+    // The last is in the next hour.
+    for ts in [TS, "1700000001.000100", "1700003600.000100"] {
+        let calls = Arc::new(RecordedCalls::default());
+        let counted = FaultyArchive::with_schedule(fixture.archive.clone(), calls.clone());
+        let writer = MessageWriter::new(Arc::new(counted), fixture.queue.clone());
+        let posted = event::posted("C01", &event::message(ts, "U01", "text"));
+        let outcomes = writer.handle(&deliveries(&[posted])).await;
+        assert_eq!(outcomes, [JobOutcome::Done]);
+        writes.push(calls.take_writes());
+    }
+    // The message; before the first, its workspace, its channel, and that it is public in this hour.
+    assert_eq!(writes, [4, 1, 2]);
 }
 
 #[tokio::test]

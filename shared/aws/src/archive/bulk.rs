@@ -60,14 +60,17 @@ impl Bulk {
     }
 
     async fn fetch(&self, reference: &Reference) -> Result<Value, ArchiveError> {
-        let (object, bucket) = (&reference.object, &self.0.name);
-        let text = self.read(object).await?;
+        let text = self.read(&reference.object).await?;
         let text = std::str::from_utf8(&text).map_err(|error| error.to_string());
-        text.and_then(|text| text::read(text).map_err(|error| error.to_string())).map_err(|why| {
-            ArchiveError::Unavailable(format!(
-                "{object} in bucket {bucket} is not what Annalist wrote ({why}): restore it from a version or a backup"
-            ))
-        })
+        text.and_then(|text| text::read(text).map_err(|error| error.to_string()))
+            .map_err(|why| self.not_ours(&reference.object, &why))
+    }
+
+    fn not_ours(&self, object: &str, why: &str) -> ArchiveError {
+        let bucket = &self.0.name;
+        ArchiveError::Unavailable(format!(
+            "{object} in bucket {bucket} is not what Annalist wrote ({why}): restore it from a version or a backup"
+        ))
     }
 
     async fn read(&self, object: &str) -> Result<Bytes, ArchiveError> {
@@ -106,16 +109,27 @@ impl Bulk {
 
     /// Loads the bulk of an item.
     pub(super) async fn load(&self, stored: StoredItem) -> Result<Item, ArchiveError> {
-        let StoredItem { key, inline, bulk, stamp: _ } = stored;
-        if bulk.is_empty() {
+        let packed = self.load_packed(&stored).await?;
+        let StoredItem { key, inline, bulk, packed: _, stamp: _ } = stored;
+        if bulk.is_empty() && packed.is_empty() {
             return Ok(Item { key, attributes: inline });
         }
         let fetched = stream::iter(bulk)
             .map(|(name, reference)| async move { Ok((name, self.fetch(&reference).await?)) })
             .buffer_unordered(AT_ONCE);
-        let mut attributes: Attributes = fetched.try_collect::<Vec<_>>().await?.into_iter().collect();
+        let mut attributes = packed;
+        attributes.extend(fetched.try_collect::<Vec<_>>().await?);
         attributes.extend(inline);
         Ok(Item { key, attributes })
+    }
+
+    /// Loads the packed attributes of an item. Attributes of the same names in its row are newer.
+    pub(super) async fn load_packed(&self, stored: &StoredItem) -> Result<Attributes, ArchiveError> {
+        let Some(reference) = &stored.packed else { return Ok(Attributes::new()) };
+        match self.fetch(reference).await? {
+            Value::Object(attributes) => Ok(attributes.into_iter().collect()),
+            _ => Err(self.not_ours(&reference.object, "it is no object")),
+        }
     }
 
     /// Loads the bulk of many items, in order.

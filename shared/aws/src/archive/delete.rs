@@ -9,7 +9,11 @@ use ports::archive::{ArchiveError, Item};
 impl DynamoArchive {
     pub(super) async fn delete(&self, expected: &Item) -> Result<bool, ArchiveError> {
         let Some(stored) = self.table.read(&expected.key).await? else { return Ok(false) };
-        if !stored.equals(expected) {
+        let is_expected = match &stored.packed {
+            None => stored.equals(expected),
+            Some(_) => self.bulk.load(stored.clone()).await? == *expected,
+        };
+        if !is_expected {
             return Ok(false);
         }
         let delete = self.table.client.delete_item().table_name(&self.table.name);

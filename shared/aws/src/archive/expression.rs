@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::name::{STAMP, to_stored};
+use super::name::{EXPIRES, PACKED, STAMP, to_stored};
+use super::replacement::BULK_BYTES;
 use super::size::stored_bytes;
 use super::value;
 use ports::archive::item::ERASED;
@@ -29,11 +30,11 @@ pub(super) struct Expression {
 const EXPRESSION_BYTES: usize = 4096;
 
 impl Expression {
-    /// The expression that writes `update` and the stamp. Because of the stamp there is always something to
+    /// The expression that writes `update`, the stamp and when the row expires, if it does. Because of the stamp there is always something to
     /// write, and an update that sets nothing still creates the item.
     ///
     /// Each name occurs only once: DynamoDB rejects overlapping paths.
-    pub(super) fn for_update(update: &Update, stamp: &str) -> Self {
+    pub(super) fn for_update(update: &Update, stamp: &str, expires: Option<AttributeValue>) -> Self {
         let mut expression = Self::default();
         let mut sets = Vec::new();
         let mut removes = Vec::new();
@@ -67,6 +68,10 @@ impl Expression {
 
         let (name, stamp) = (expression.alias(STAMP), expression.value(AttributeValue::N(stamp.to_owned())));
         sets.push(format!("{name}={stamp}"));
+        if let Some(expires) = expires {
+            let (name, expires) = (expression.alias(EXPIRES), expression.value(expires));
+            sets.push(format!("{name}={expires}"));
+        }
         expression.update = format!("SET {}", sets.join(","));
         if !removes.is_empty() {
             expression.update.push_str(" REMOVE ");
@@ -81,16 +86,23 @@ impl Expression {
         self.update.len() <= EXPRESSION_BYTES && self.condition.len() <= EXPRESSION_BYTES
     }
 
+    /// Whether a value belongs into the bucket.
+    pub(super) fn has_bulk(&self) -> bool {
+        self.values.values().any(|value| stored_bytes(value) > BULK_BYTES)
+    }
+
     /// The approximate size that the update alone adds to an item.
     pub(super) fn bytes(&self) -> usize {
         let names = self.names.values().map(String::len).sum::<usize>();
         names + self.values.values().map(stored_bytes).sum::<usize>()
     }
 
-    /// The condition under which [`Guard::holds`].
+    /// The condition under which [`Guard::holds`], and no register is packed, where no condition sees it.
     fn holds(&mut self, guard: &Guard) -> String {
         let (erased, yes) = (self.name(ERASED), self.value(AttributeValue::Bool(true)));
-        let condition = format!("(attribute_not_exists({erased}) OR {erased}<>{yes})");
+        let packed = self.alias(PACKED);
+        let condition =
+            format!("attribute_not_exists({packed}) AND (attribute_not_exists({erased}) OR {erased}<>{yes})");
         let guard = match guard {
             Guard::Always => return condition,
             // A value that is not a string counts as absent: comparing it would fail, and the item could
@@ -201,11 +213,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_two_paths_overlap(update in any_update()) {
-            let expression = Expression::for_update(&update, "7");
+            let expression = Expression::for_update(&update, "7", Some(AttributeValue::N("9".into())));
             let targets = targets(&expression);
             let distinct: BTreeSet<&str> = targets.iter().copied().collect();
             prop_assert_eq!(targets.len(), distinct.len(), "{}", expression.update);
-            prop_assert!(distinct.contains(STAMP));
+            prop_assert!(distinct.contains(STAMP) && distinct.contains(EXPIRES));
             prop_assert!(!distinct.contains("itemId") && !distinct.contains("timestamp"), "a key is written");
             let aliased: BTreeSet<&String> = expression.names.values().collect();
             prop_assert_eq!(aliased.len(), expression.names.len(), "a name has two aliases");
@@ -214,7 +226,7 @@ mod tests {
         #[test]
         fn exactly_the_declared_names_and_values_are_used(update in any_update()) {
             // DynamoDB rejects a name or value that is declared but not used, or used but not declared.
-            let expression = Expression::for_update(&update, "7");
+            let expression = Expression::for_update(&update, "7", Some(AttributeValue::N("9".into())));
             let text = format!("{} {}", expression.update, expression.condition);
             let used: BTreeSet<&str> = text
                 .split(|c: char| !(c == '#' || c == ':' || c.is_ascii_digit()))
@@ -238,11 +250,11 @@ mod tests {
             ]),
             ..Update::new(ItemKey::new("i", "t"))
         };
-        let expression = Expression::for_update(&update, "7");
+        let expression = Expression::for_update(&update, "7", None);
         assert_eq!(expression.update, "SET #0=:0,#1=:1,#2=if_not_exists(#2,:2),#3=:3,#5=:4 REMOVE #4");
         assert_eq!(
             expression.condition,
-            "(attribute_not_exists(#6) OR #6<>:5) AND (NOT attribute_type(#0,:6) OR #0<:7)"
+            "attribute_not_exists(#7) AND (attribute_not_exists(#6) OR #6<>:5) AND (NOT attribute_type(#0,:6) OR #0<:7)"
         );
         assert_eq!(expression.names["#5"], STAMP);
         assert_eq!(expression.values[":4"], AttributeValue::N("7".into()));
@@ -254,7 +266,7 @@ mod tests {
             set_if_absent: (0..count).map(|number| (format!("raw#{number}"), json!(number))).collect(),
             ..Update::new(ItemKey::new("i", "t"))
         };
-        assert!(Expression::for_update(&with(100), "7").is_short());
-        assert!(!Expression::for_update(&with(300), "7").is_short());
+        assert!(Expression::for_update(&with(100), "7", None).is_short());
+        assert!(!Expression::for_update(&with(300), "7", None).is_short());
     }
 }

@@ -36,12 +36,17 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 
+use aws_sdk_dynamodb::types::AttributeValue;
+
 use crate::Aws;
 pub(super) use bound::BoundArchive;
 pub use bound::ERASURE_REFRESH;
 use bulk::Bulk;
 use ports::archive::erasure::covered_team;
-use ports::archive::{Archive, ArchiveError, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::archive::{
+    Archive, ArchiveError, ErasureFacts, Item, ItemKey, Page, Query, Update, WriteOutcome, rows,
+};
+use ports::clock::SharedClock;
 use stamp::Stamps;
 use table::ArchiveTable;
 
@@ -50,6 +55,7 @@ pub(super) struct DynamoArchive {
     table: ArchiveTable,
     bulk: Bulk,
     stamps: Stamps,
+    clock: SharedClock,
 }
 
 /// Maximum number of concurrent writes. One takes 5 to 10 ms, so this exceeds the 4,000 writes a second that
@@ -59,8 +65,14 @@ const WRITES_AT_ONCE: usize = 64;
 
 impl DynamoArchive {
     /// Sends no request to DynamoDB yet.
-    pub(super) fn new(aws: &Aws) -> Self {
-        Self { table: ArchiveTable::new(aws), bulk: Bulk::new(aws), stamps: Stamps::default() }
+    pub(super) fn new(aws: &Aws, clock: SharedClock) -> Self {
+        Self { table: ArchiveTable::new(aws), bulk: Bulk::new(aws), stamps: Stamps::default(), clock }
+    }
+
+    /// The second from which DynamoDB may delete a row that is written now; `None` if it stays.
+    fn expires(&self, key: &ItemKey) -> Option<AttributeValue> {
+        let after = rows::expires_after(&key.item_id)?;
+        Some(AttributeValue::N(self.clock.now().plus(after).seconds().to_string()))
     }
 
     /// Writes the updates with these indexes one after the other.

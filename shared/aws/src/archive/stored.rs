@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::name::{self, PARTITION, SORT, STAMP};
+use super::name::{self, PACKED, PARTITION, SORT, STAMP};
 use super::reference::Reference;
 use super::value::{self, Foreign};
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
@@ -20,6 +20,8 @@ pub(super) struct StoredItem {
     pub(super) inline: Attributes,
     /// The attributes that are in the bucket, by name.
     pub(super) bulk: BTreeMap<String, Reference>,
+    /// The object with attributes of which the table has no newer value.
+    pub(super) packed: Option<Reference>,
     /// The stamp of the last write: see [`super::stamp`]. `None` if Annalist did not write the row.
     pub(super) stamp: Option<String>,
 }
@@ -37,6 +39,8 @@ impl StoredItem {
         };
         let mut stored = Self::empty(&ItemKey::new(item_id, timestamp));
         stored.stamp = stamp_of(row).map(str::to_owned);
+        let broken = |error: Foreign| ArchiveError::Unavailable(format!("{item_id} / {timestamp} {error}"));
+        stored.packed = row.get(PACKED).map(Reference::from_stored).transpose().map_err(broken)?.flatten();
         for (stored_name, stored_value) in row {
             let Some(name) = name::from_stored(stored_name) else { continue };
             let foreign = |error: Foreign| {
@@ -54,10 +58,10 @@ impl StoredItem {
 
     /// An empty item, for a key that does not exist.
     pub(super) fn empty(key: &ItemKey) -> Self {
-        Self { key: key.clone(), inline: Attributes::new(), bulk: BTreeMap::new(), stamp: None }
+        Self { key: key.clone(), inline: Attributes::new(), bulk: BTreeMap::new(), packed: None, stamp: None }
     }
 
-    /// Whether this is exactly `item`. Bulk is compared by the hash in its key, without reading the bucket.
+    /// Whether this is exactly `item`, if nothing of it is packed. Bulk is compared by the hash in its key, without reading the bucket.
     pub(super) fn equals(&self, item: &Item) -> bool {
         let equal = |(name, value)| match self.bulk.get(name) {
             Some(reference) => Reference::for_value(&self.key, value).0 == *reference,
@@ -70,7 +74,7 @@ impl StoredItem {
 
     /// The size of its bulk as JSON.
     pub(super) fn bulk_bytes(&self) -> usize {
-        self.bulk.values().map(|reference| reference.bytes).sum()
+        self.bulk.values().chain(&self.packed).map(|reference| reference.bytes).sum()
     }
 }
 

@@ -34,12 +34,14 @@ enum ConditionalResult {
 impl DynamoArchive {
     pub(super) async fn write_one(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let stamp = self.stamps.next();
-        let expression = Expression::for_update(update, &stamp);
-        if expression.bytes() > INLINE_BYTES || !expression.is_short() {
+        let expression = Expression::for_update(update, &stamp, self.expires(&update.key));
+        if expression.has_bulk() || expression.bytes() > INLINE_BYTES || !expression.is_short() {
             return self.replace(update).await;
         }
         match self.update(&update.key, expression, &stamp).await? {
             ConditionalResult::Done => Ok(WriteOutcome::Applied),
+            // The condition knows nothing of packed registers.
+            ConditionalResult::Refused(stored) if stored.packed.is_some() => self.replace(update).await,
             ConditionalResult::Refused(stored) => Ok(WriteOutcome::Rejected(self.bulk.load(stored).await?)),
             // The update fits, but not together with the stored attributes.
             ConditionalResult::TooLarge => self.replace(update).await,
@@ -78,11 +80,12 @@ impl DynamoArchive {
             let stored = self.table.read(&update.key).await?;
             let exists = stored.is_some();
             let stored = stored.unwrap_or_else(|| StoredItem::empty(&update.key));
-            let Some(replacement) = Replacement::for_update(update, &stored) else {
+            let packed = self.bulk.load_packed(&stored).await?;
+            let Some(replacement) = Replacement::for_update(update, &stored, packed) else {
                 return Ok(WriteOutcome::Rejected(self.bulk.load(stored).await?));
             };
             let stamp = self.stamps.next();
-            let Put { row, objects, json_bytes } = replacement.into_row(&stamp)?;
+            let Put { row, objects, json_bytes } = replacement.into_row(&stamp, self.expires(&update.key))?;
             self.bulk.put_all(objects).await?;
             let put = self.table.client.put_item().table_name(&self.table.name).set_item(Some(row));
             let put = Unchanged::since(&stored, exists).apply_to_put(put);
@@ -95,7 +98,6 @@ impl DynamoArchive {
                         return Ok(WriteOutcome::Applied);
                     }
                 }
-                // Too many attributes are small, so that they cannot be moved to the bucket.
                 Some(refused) if is_too_large(refused) => {
                     return Err(ArchiveError::TooLarge { bytes: json_bytes });
                 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use ports::changes::{ChangedSpan, hour_of};
 use ports::clock::SharedClock;
 
@@ -13,7 +13,7 @@ use ports::clock::SharedClock;
 const MAX_REMEMBERED: usize = 100_000;
 
 /// An archive that marks every part of a channel that is written through it, transparently to the workers.
-/// The mark is written before the message row, so a crash between the two loses no change. If the hour has
+/// A mark that another process has written in the same hour is only read. It is there before the message row, so a crash between the two loses no change. If the hour has
 /// passed once the row is written, the part is marked again: a process may be suspended for longer than
 /// followers read back.
 pub(crate) struct MarkingArchive {
@@ -24,7 +24,7 @@ pub(crate) struct MarkingArchive {
     writing: tokio::sync::Mutex<()>,
 }
 
-/// The marks that this process has written in one hour.
+/// The marks of one hour that this process has written or read.
 #[derive(Default)]
 struct WrittenMarks {
     hour: String,
@@ -37,7 +37,7 @@ impl MarkingArchive {
         Self { inner, clock, written: Mutex::default(), writing: tokio::sync::Mutex::default() }
     }
 
-    /// Marks the parts that this process has not yet marked in this hour.
+    /// Marks the parts of which this process does not know yet that they are marked in this hour.
     async fn mark(&self, spans: &BTreeSet<ChangedSpan>) -> Result<(), ArchiveError> {
         let hour = hour_of(self.clock.now());
         if self.missing(&hour, spans).is_empty() {
@@ -46,10 +46,7 @@ impl MarkingArchive {
         let _writing = self.writing.lock().await;
         let missing = self.missing(&hour, spans);
         let marks: Vec<Update> = missing.iter().map(|span| Update::mark(span.mark_key(&hour))).collect();
-        let each: Vec<&Update> = marks.iter().collect();
-        for outcome in self.inner.apply_once(&each).await {
-            outcome?;
-        }
+        self.inner.write_marks(&marks).await?;
         self.written(&hour, |known| {
             if known.len() >= MAX_REMEMBERED {
                 known.clear();
@@ -59,7 +56,7 @@ impl MarkingArchive {
         Ok(())
     }
 
-    /// The parts that this process has not yet marked in this hour.
+    /// The parts of which this process does not know that they are marked in this hour.
     fn missing(&self, hour: &str, spans: &BTreeSet<ChangedSpan>) -> Vec<ChangedSpan> {
         self.written(hour, |known| spans.iter().filter(|span| !known.contains(span)).cloned().collect())
     }

@@ -5,8 +5,8 @@
 //! the marks of every hour since [`OVERLAP`] before the last pass: so the next pass contains a row whose
 //! write was in progress, and clocks may differ. A follower without a cursor receives every archived channel.
 //!
-//! Marks are never deleted: 300 active channels make 7,200 marks a day, about $0.005 to write. So a follower
-//! cannot fall behind too far, and the cost of a pass is the days that it reads again.
+//! Marks expire after [`CHANGE_MARK_DAYS`]: 300 active channels make 7,200 marks a day, about $0.005 to write. A
+//! follower that has fallen behind as far rebuilds what it has. The cost of a pass is the days that it reads again.
 
 mod marking;
 
@@ -17,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use ports::archive::rows::CHANGE_MARK_DAYS;
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
 use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes, hour_of};
 use ports::clock::{SharedClock, TimestampMs};
@@ -27,6 +28,9 @@ pub(super) use marking::MarkingArchive;
 /// How far before the last pass marks are read again: longer than a write may take, even with a wrong clock
 /// and a lost response.
 const OVERLAP: Duration = Duration::from_secs(2 * 3600);
+
+/// A follower that is behind by more than this may miss marks, because writers' clocks may be wrong by a day.
+const BEHIND: Duration = Duration::from_secs((CHANGE_MARK_DAYS as u64 - 1) * 24 * 3600);
 
 /// Whole channels per batch: each may have years of messages, and a follower's progress counts only once it
 /// has read the complete batch.
@@ -63,10 +67,16 @@ impl DynamoChanges {
         Self { archive, identity, clock }
     }
 
-    /// The hour whose marks may still be written to.
-    fn overlap(&self) -> String {
-        let overlap_ms = i64::try_from(OVERLAP.as_millis()).unwrap_or(i64::MAX);
-        hour_of(TimestampMs(self.clock.now().0.saturating_sub(overlap_ms)))
+    /// The hour that was this long ago.
+    fn hour_before(&self, ago: Duration) -> String {
+        let ago_ms = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+        hour_of(TimestampMs(self.clock.now().0.saturating_sub(ago_ms)))
+    }
+
+    /// Whether marks that the pass must read may have expired.
+    fn is_too_late(&self, pass: &Pass) -> bool {
+        let first = pass.from.as_ref().or(pass.then.as_ref());
+        first.is_some_and(|first| *first < self.hour_before(BEHIND))
     }
 
     async fn teams(&self) -> Result<Vec<TeamId>, ArchiveError> {
@@ -121,13 +131,15 @@ impl DynamoChanges {
 impl Changes for DynamoChanges {
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
         let mut pass = match cursor.map(|cursor| serde_json::from_str::<Pass>(cursor.as_str())) {
-            Some(Ok(pass)) if pass.identity == self.identity => pass,
+            Some(Ok(pass)) if pass.identity == self.identity && !self.is_too_late(&pass) => pass,
             Some(_) => return Ok(ChangeBatch::Rebuild),
             None => Pass { identity: self.identity.clone(), from: None, then: None, after: None },
         };
         // Even if the clock is set back, no pass begins earlier than the previous one.
-        let then =
-            pass.then.take().unwrap_or_else(|| self.overlap().max(pass.from.clone().unwrap_or_default()));
+        let then = pass
+            .then
+            .take()
+            .unwrap_or_else(|| self.hour_before(OVERLAP).max(pass.from.clone().unwrap_or_default()));
         let limit = limit.clamp(1, if pass.from.is_some() { DAYS } else { WHOLE_CHANNELS });
         let mut spans = BTreeSet::new();
         for team in self.teams().await? {

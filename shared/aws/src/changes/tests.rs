@@ -2,7 +2,7 @@ use ports::archive::{ArchiveExt, Attributes};
 use ports::clock::{Clock, ManualClock};
 use testkit::conformance::SuitePace;
 use testkit::conformance::changes::{ChangesFixture, ChangesTraits, suite};
-use testkit::faults::{CrashPoint, FaultPlan, FaultyArchive};
+use testkit::faults::{CrashPoint, FaultPlan, FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 
 use super::*;
@@ -66,9 +66,21 @@ async fn each_process_marks_a_part_once_per_hour() {
 }
 
 #[tokio::test]
+async fn a_new_process_only_reads_a_mark_that_another_one_has_written() {
+    let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
+    for (text, writes) in [("first", 2), ("again", 1)] {
+        let calls = Arc::new(RecordedCalls::default());
+        let counted = FaultyArchive::with_schedule(Arc::clone(&memory) as Arc<dyn Archive>, calls.clone());
+        let archive = MarkingArchive::new(Arc::new(counted), Arc::clone(&clock) as SharedClock);
+        archive.write(&message("1700000000.000100", text)).await.unwrap();
+        assert_eq!(calls.take_writes(), writes, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn no_message_is_written_before_its_mark() {
     let clock = ManualClock::starting_at(START);
-    for steps in 0..4 {
+    for steps in 0..5 {
         let memory = Arc::new(MemoryArchive::new());
         let point = CrashPoint::after(steps);
         let crashing = FaultyArchive::with_crash_point(Arc::clone(&memory) as Arc<dyn Archive>, point);
@@ -173,11 +185,15 @@ async fn a_pass_reads_only_the_marks_of_the_last_hours() {
     assert!(found.is_empty());
     // The follower is a laptop that was off for weeks.
     archive.write(&message("1700000000.000100", "again")).await.unwrap();
-    clock.advance(1000 * HOUR);
+    clock.advance(600 * HOUR);
     let (found, cursor) = pass(cursor).await;
     assert_eq!(found, ["2023-11-14"]);
-    let (found, _) = pass(cursor).await;
+    let (found, cursor) = pass(cursor).await;
     assert!(found.is_empty());
+    // After a month, marks have expired.
+    clock.advance(30 * 24 * HOUR);
+    let late = changes.since(cursor.as_ref(), 2).await.unwrap();
+    assert!(matches!(late, ChangeBatch::Rebuild), "{late:?}");
 }
 
 #[tokio::test]

@@ -74,7 +74,8 @@ pub const ARCHIVE_TABLE: TableSpec = TableSpec {
     partition_key: "itemId",
     sort_key: Some("timestamp"),
     index: Some(IndexSpec { name: "parent-index", partition_key: "parent", sort_key: "timestamp" }),
-    ttl: None,
+    // Which kinds of rows have it: `rows::expires_after`. No attribute of an item has such a name in the table.
+    ttl: Some("#expires"),
     point_in_time_recovery: true,
 };
 

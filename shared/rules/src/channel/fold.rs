@@ -12,8 +12,12 @@ use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
 use slack::catalogue::ChannelChange;
 use slack::ids::{ChannelId, TeamId};
 
-/// The register of a snapshot: the number of events it was folded from, then a hash of it.
+/// The register of a snapshot: the number of events it was folded from, then a hash of it, then [`FOLD`].
 pub const FOLDED: &str = "folded";
+
+/// The version of the fold, which rises when events are understood better: only a snapshot of this version is
+/// continued. Snapshots of the first versions have none.
+const FOLD: &str = "/1";
 
 /// The maximum number of names in a channel's history, the current one included.
 pub const MAX_NAMES: usize = 20;
@@ -43,29 +47,46 @@ struct ChannelRow {
     folded: Option<String>,
 }
 
-/// All rows of one channel, oldest first.
+/// The rows of one channel from some time on, oldest first, and the snapshot before them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Timeline(Vec<ChannelRow>);
+pub struct Timeline {
+    base: FoldedChannel,
+    rows: Vec<ChannelRow>,
+}
 
 impl Timeline {
-    /// Reads the rows of a channel's partition, as a query returns them.
-    pub fn read(items: &[Item]) -> Self {
+    /// Reads a channel's rows, as a query returns them, which follow the row `base`: one that
+    /// [`is_base`], or none if they are all rows of the channel.
+    pub fn read(base: Option<&Item>, items: &[Item]) -> Self {
         let rows = items.iter().filter(|item| !item.is_erased()).map(|item| ChannelRow {
             timestamp: item.key.timestamp.clone(),
             events: kept_events(item),
             folded: item.text(FOLDED).map(str::to_owned),
         });
-        Self(rows.collect())
+        let base = base.map(|row| FoldedChannel {
+            state: ChannelState::from_row(row),
+            events: row.text(FOLDED).and_then(folded_events).unwrap_or_default(),
+        });
+        Self { base: base.unwrap_or_default(), rows: rows.collect() }
     }
 
-    fn changes(&self) -> impl Iterator<Item = (ChannelId, ChannelId)> {
-        self.0.iter().flat_map(|row| row.events.iter().filter_map(KeptEvent::changed_ids))
+    /// The old and the new ids in this channel's own rows, each with the time of the change.
+    pub fn relatives(&self) -> impl Iterator<Item = (ChannelId, &str)> {
+        let changes = |row: &'_ ChannelRow| -> Vec<ChannelId> {
+            row.events.iter().filter_map(KeptEvent::changed_ids).flat_map(|(old, new)| [old, new]).collect()
+        };
+        self.rows.iter().flat_map(move |row| changes(row).into_iter().map(|id| (id, row.timestamp.as_str())))
     }
+}
 
-    /// The old and the new ids in this channel's own rows.
-    pub fn relatives(&self) -> impl Iterator<Item = ChannelId> {
-        self.changes().flat_map(|(old, new)| [old, new])
-    }
+/// Whether later events may be folded into the snapshot of this row: it has one of this version.
+pub fn is_base(row: &Item) -> bool {
+    !row.is_erased() && row.text(FOLDED).is_some_and(|folded| folded.ends_with(FOLD))
+}
+
+/// The number of events in a snapshot, from its register.
+fn folded_events(folded: &str) -> Option<usize> {
+    folded.split('/').next()?.parse().ok()
 }
 
 /// Channels that are folded together: a set of channels with all their former and later ids.
@@ -88,7 +109,7 @@ pub struct ChannelState {
     shared_with: BTreeSet<String>,
 }
 
-/// The result of folding all rows of a channel.
+/// The result of folding the rows of a channel.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Folded {
     /// Snapshots that the rows lack.
@@ -117,7 +138,7 @@ impl NewestRow {
 }
 
 /// The state of a channel, and the number of events it was folded from.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct FoldedChannel {
     state: ChannelState,
     events: usize,
@@ -125,15 +146,16 @@ struct FoldedChannel {
 
 /// Folds channels. The rows of all channels are processed together in the order of their times: so a channel
 /// inherits the state that its former id had just before, and ids that point at each other cost no more than
-/// others.
+/// others. The rows of each channel must begin before the first change of its id in any of the others.
 pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded> {
     let mut rows: Vec<(&ChannelId, &ChannelRow)> = timelines
         .iter()
-        .flat_map(|(channel, timeline)| timeline.0.iter().map(move |row| (channel, row)))
+        .flat_map(|(channel, timeline)| timeline.rows.iter().map(move |row| (channel, row)))
         .filter(|(_, row)| !row.events.is_empty())
         .collect();
     rows.sort_by(|(_, one), (_, other)| one.timestamp.cmp(&other.timestamp));
-    let mut known: BTreeMap<&ChannelId, FoldedChannel> = BTreeMap::new();
+    let bases = timelines.iter().map(|(channel, timeline)| (channel, timeline.base.clone()));
+    let mut known: BTreeMap<&ChannelId, FoldedChannel> = bases.collect();
     let mut folded: BTreeMap<ChannelId, Folded> = BTreeMap::new();
     for at_once in rows.chunk_by(|(_, one), (_, other)| one.timestamp == other.timestamp) {
         let inherited: Vec<Vec<FoldedChannel>> = at_once
@@ -158,6 +180,7 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
             let attributes = known.state.attributes(row);
             let version = snapshot_version(known, &attributes);
             let stored = row.folded.as_ref().filter(|stored| **stored >= version);
+            let version = version + FOLD;
             folded.newest =
                 NewestRow { timestamp: row.timestamp.clone(), folded: stored.unwrap_or(&version).clone() };
             if stored.is_none() {
@@ -179,7 +202,7 @@ pub fn is_channel_changed(newest: Option<&Item>, listed: &ChannelEvent) -> bool 
     updated != known
 }
 
-/// The version of a snapshot, by which it is compared with others of its row.
+/// The version of a snapshot, by which it is compared with others of its row, without [`FOLD`].
 fn snapshot_version(known: &FoldedChannel, attributes: &Attributes) -> String {
     let content = Value::Object(attributes.clone()).to_string();
     format!("{:08}/{}", known.events, version::hash(&content))

@@ -43,7 +43,7 @@ impl FoldedRows {
     }
 
     fn timelines(&self) -> Timelines {
-        ["C1", "C2", "C3"].iter().map(|id| (channel(id), Timeline::read(&self.items(id)))).collect()
+        ["C1", "C2", "C3"].iter().map(|id| (channel(id), Timeline::read(None, &self.items(id)))).collect()
     }
 
     fn newest(&self, channel: &str) -> Attributes {

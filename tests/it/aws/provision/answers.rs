@@ -142,6 +142,10 @@ async fn provision_waits_for_a_new_table_and_its_backups() {
             "DescribeTimeToLive" => {
                 json!({ "TimeToLiveDescription": { "TimeToLiveStatus": "ENABLING", "AttributeName": "ttl" } })
             }
+            "UpdateTimeToLive" => {
+                assert_eq!(body["TimeToLiveSpecification"]["AttributeName"], "#expires");
+                json!({ "TimeToLiveSpecification": body["TimeToLiveSpecification"] })
+            }
             "DescribeContinuousBackups" => json!({}),
             "UpdateContinuousBackups" => match secured.fetch_add(1, SeqCst) {
                 0 => return json_error("ContinuousBackupsUnavailableException"),

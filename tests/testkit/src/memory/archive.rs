@@ -1,6 +1,7 @@
 //! The archive port on one map, with a log of changed messages.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub struct MemoryArchive {
     contents: Mutex<Contents>,
+    rows_read: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +77,11 @@ impl MemoryArchive {
         self.lock().item(key)
     }
 
+    /// The number of rows that were read since the last call, in any way.
+    pub fn take_rows_read(&self) -> usize {
+        self.rows_read.swap(0, Ordering::SeqCst)
+    }
+
     fn partition(&self, partition: &Partition) -> Vec<Item> {
         let items = &self.lock().items;
         match partition {
@@ -127,6 +134,7 @@ impl Archive for MemoryArchive {
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
+        self.rows_read.fetch_add(1, Ordering::SeqCst);
         Ok(self.item(key))
     }
 
@@ -148,6 +156,7 @@ impl Archive for MemoryArchive {
         let limit = query.limit.max(1);
         let more = found.len() > limit;
         found.truncate(limit);
+        self.rows_read.fetch_add(found.len(), Ordering::SeqCst);
         let next = if more { found.last().map(|item| item.key.clone()) } else { None };
         Ok(Page { items: found, next })
     }

@@ -7,6 +7,8 @@ mod table;
 
 pub use table::*;
 
+use std::time::Duration;
+
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::key::ItemKey;
@@ -22,6 +24,8 @@ pub struct RowKind {
     pub sort: &'static str,
     /// How long a row stays.
     pub lifetime: Lifetime,
+    /// The days after its last write after which DynamoDB deletes it.
+    pub expires_days: Option<u32>,
     pub erased: ErasedWith,
     /// Whether the changes port reports it.
     pub is_followed: bool,
@@ -31,7 +35,7 @@ pub struct RowKind {
     pub written_by: &'static str,
 }
 
-/// How long a row stays, unless it is erased. The archive has no row that expires by itself.
+/// How long a row stays, unless it is erased, or expires by itself ([`RowKind::expires_days`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
     /// For good: nothing deletes it.
@@ -67,6 +71,7 @@ const KEPT: RowKind = RowKind {
     prefix: "",
     sort: "",
     lifetime: Lifetime::Kept,
+    expires_days: None,
     erased: ErasedWith::Nothing,
     is_followed: false,
     only_on: None,
@@ -104,6 +109,10 @@ impl RowKind {
 
     const fn followed(self) -> Self {
         Self { is_followed: true, ..self }
+    }
+
+    const fn expiring(self, days: u32) -> Self {
+        Self { expires_days: Some(days), ..self }
     }
 
     const fn only_on(self, backend: &'static str) -> Self {
@@ -194,6 +203,15 @@ pub fn transient_partitions() -> Vec<String> {
     patterns
 }
 
+/// How long after its last write a row of this partition expires; `None` if it does not.
+///
+/// Only a backend that deletes expired rows uses it: whoever reads them must get along without them, and with ones
+/// that are left.
+pub fn expires_after(item_id: &str) -> Option<Duration> {
+    let days = ROWS.iter().filter(|kind| kind.begins(item_id)).find_map(|kind| kind.expires_days)?;
+    Some(Duration::from_secs(u64::from(days) * 24 * 3600))
+}
+
 /// Whether the rows of a partition are deleted at some time.
 pub fn is_transient(item_id: &str) -> bool {
     ROWS.iter().any(|kind| kind.lifetime == Lifetime::Transient && kind.begins(item_id))
@@ -209,6 +227,11 @@ pub fn markdown_table() -> String {
         let lifetime = match kind.lifetime {
             Lifetime::Kept => "for good",
             Lifetime::Transient => "until it is not needed",
+        };
+        let lifetime = match (kind.expires_days, kind.only_on) {
+            (Some(days), Some(_)) => format!("{days} days"),
+            (Some(days), None) => format!("{lifetime}; on AWS, {days} days at most"),
+            (None, _) => lifetime.to_owned(),
         };
         let erased = match kind.erased {
             ErasedWith::Message => "with its message",

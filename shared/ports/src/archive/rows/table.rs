@@ -10,6 +10,12 @@ use crate::queue::run::RunId;
 use crate::queue::{MessageId, QueueName, QueueRef};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserGroupId, UserId};
 
+/// How far a follower of the changes may fall behind before it counts everything again.
+pub const CHANGE_MARK_DAYS: u32 = 30;
+
+/// Longer than a message is on its queue and then on the dead-letter queue, which is 28 days.
+const ATTEMPTS_DAYS: u32 = 60;
+
 macro_rules! rows_table {
     ($(
         $constant:ident = $key:ident $(in $partition:ident)?: $about:literal, $written_by:literal, $facts:expr,
@@ -98,13 +104,17 @@ rows_table! {
         "meta#{team}#pinlists" (team: &TeamId) / "{channel}" (channel: &ChannelId);
     CHANGE_MARK = change_mark in change_marks:
         "A mark of writes to the messages of a channel, by hour and day.",
-        "the backend", KEPT.only_on("on AWS"),
+        "the backend", KEPT.only_on("on AWS").expiring(CHANGE_MARK_DAYS),
         "changes#{team}" (team: &TeamId) / "{hour}#{channel}#{day}" (hour: &str, channel: &ChannelId, day: &str);
 
     ERASURE = erasure in erasures:
         "A fact that something is erased, has expired, is on hold, or is not to be stored.",
         "eraser, retention", KEPT,
         "erased#{team}" (team: &TeamId) / "{scope}" (scope: &str);
+    LAST_ERASURE = last_erasure:
+        "A mark that changes with each fact of an erasure, of any workspace.", "the backend",
+        KEPT.only_on("on AWS"),
+        "meta#erasures" () / "last" ();
     ERASURE_RECORD = erasure_record in erasure_records:
         "A record of an erasure: when, by whom, and how much.", "eraser", KEPT,
         "erasure#{team}" (team: &TeamId) / "{at}#{scope}" (at: &Ts, scope: &str) where at = at.padded();
@@ -214,10 +224,11 @@ rows_table! {
         "How much of all workspaces that the archive does not know was kept in the last days.",
         "all workers", KEPT,
         "meta#quarantine" () / "kept" ();
-    ATTEMPTS = attempts: "The attempts at a message of a queue.", "all workers", TRANSIENT,
+    ATTEMPTS = attempts: "The attempts at a message of a queue.", "all workers",
+        TRANSIENT.expiring(ATTEMPTS_DAYS),
         "meta#attempts#{queue}#{team}" (queue: QueueRef, team: &TeamId) / "{message}" (message: &MessageId);
     OTHER_ATTEMPTS = other_attempts: "The attempts at a message without a workspace, or of an earlier version.",
-        "all workers", TRANSIENT,
+        "all workers", TRANSIENT.expiring(ATTEMPTS_DAYS),
         "meta#attempts#{queue}" (queue: QueueRef) / "{message}" (message: &MessageId);
     EXISTENCE_BREAKER = existence_breaker: "A circuit breaker of the existence check.",
         "earlier versions", TRANSIENT,

@@ -80,6 +80,18 @@ fn each_kind_has_keys_of_its_own_and_says_what_it_is() {
     }
 }
 
+/// Nothing that a person or an installation could miss expires by itself.
+#[test]
+fn only_marks_of_changes_and_attempts_expire() {
+    let expiring = ROWS.iter().filter(|kind| kind.expires_days.is_some()).map(|kind| kind.partition);
+    let expected = ["changes#{team}", "meta#attempts#{queue}#{team}", "meta#attempts#{queue}"];
+    assert_eq!(expiring.collect::<Vec<_>>(), expected);
+    for kind in ROWS {
+        let days = kind.expires_days.map(|days| Duration::from_secs(u64::from(days) * 86_400));
+        assert_eq!(expires_after(&sample(kind).item_id), days, "{kind:?}");
+    }
+}
+
 #[test]
 fn a_covered_kind_is_recognised_with_the_ids_that_its_facts_need() {
     for kind in ROWS {

@@ -80,6 +80,34 @@ pub(super) async fn an_item_too_large_is_refused_and_nothing_changes(case: Archi
     case.apply(update(key(), greater("3"), json!({"text": "short", "raw_event": half}))).await;
 }
 
+/// A message may have 20,000 reactions, each with a register of its own.
+pub(super) async fn an_item_may_have_many_registers(case: ArchiveCase) {
+    let name = |number: usize| format!("reaction#thumbsup#U{number:08}");
+    let many: serde_json::Map<String, Value> =
+        (0..20_000).map(|number| (name(number), "1700000000.000100/added".into())).collect();
+    let mut first = update(key(), greater("1"), json!({"text": "t", "parent": "p"}));
+    first.set_if_absent = many.into_iter().collect();
+    case.apply(first).await;
+    let reaction = |number: usize, version: &str| {
+        let guard = Guard::Greater { register: name(number), version: version.into() };
+        Update { guard, ..Update::new(key()) }
+    };
+    let refused = case.refuse(reaction(7, "1600000000.000100/removed")).await;
+    assert_eq!(refused.attributes.len(), 20_003);
+    case.apply(reaction(7, "1800000000.000100/removed")).await;
+    case.refuse(reaction(7, "1700000000.000200/added")).await;
+    case.apply(reaction(20_000, "1700000000.000100/added")).await;
+    case.apply(update(key(), greater("2"), json!({"text": "edited"}))).await;
+    let item = case.get(&key()).await.unwrap();
+    assert_eq!((item.attributes.len(), item.text("text")), (20_004, Some("edited")));
+    assert_eq!(item.text(&name(7)), Some("1800000000.000100/removed"));
+    assert_eq!(item.text(&name(20_000)), Some("1700000000.000100/added"));
+    assert_eq!(case.query(Query::partition(key().item_id)).await, [item]);
+    case.expect_children(Query::parent("p"), &[key()]).await;
+    assert!(case.fixture.archive.erase(&key()).await.unwrap());
+    case.expect(&key(), json!({"erased": true})).await;
+}
+
 pub(super) async fn deep_nesting_is_returned(case: ArchiveCase) {
     // Less than DynamoDB's limit of 32 levels.
     let mut nested = json!("bottom");

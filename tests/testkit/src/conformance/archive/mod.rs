@@ -145,6 +145,7 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             any_text_may_be_a_key,
             a_long_text_is_returned_whole,
             an_item_too_large_is_refused_and_nothing_changes,
+            an_item_may_have_many_registers,
             deep_nesting_is_returned,
         },
         concurrency::{
