@@ -107,6 +107,11 @@ impl OneMessage {
     pub const CONFIRMED_READ: u64 = 1;
     /// Rows of the existence check's table that are written.
     pub const CONFIRMED_WRITTEN: u64 = 1;
+    /// Write units of both tables, without those of its file.
+    pub const WRITE_UNITS: f64 = (Self::ROW_WRITES + Self::CONFIRMED_WRITTEN) as f64 + UNITS_BEYOND_ONE;
+    /// The seconds for which it keeps a function of ingest, and one of the message-writer.
+    pub const INGEST_S: f64 = 0.005;
+    pub const WRITER_S: f64 = 0.5;
 }
 
 /// Additional write units: a message with its raw event exceeds the KB of one unit, or a reply is also in the
@@ -115,18 +120,20 @@ const UNITS_BEYOND_ONE: f64 = 1.0;
 /// A message and its index, in GB.
 const ROW_GB: f64 = 2e-6;
 /// Ingest, 5 ms in 512 MB; the message-writer, half a second in 256 MB, including its request to Slack.
-const GB_SECONDS_OF_A_MESSAGE: f64 = 0.005 * 0.5 + 0.5 * 0.25;
+const GB_SECONDS_OF_A_MESSAGE: f64 = OneMessage::INGEST_S * 0.5 + OneMessage::WRITER_S * 0.25;
 /// Lambda's own three lines for each of the two invocations, and the line of metrics.
 const LOG_GB: f64 = 1.2e-6;
 
 /// A message in twenty has a file, of 1 MB.
-const FILES: f64 = 0.05;
+pub const FILES: f64 = 0.05;
 const FILE_GB: f64 = 1e-3;
 /// A send, a receive, a delete; the file's row, the message's, a claim taken, renewed and completed; two
 /// seconds in 512 MB.
 const SQS_REQUESTS_OF_A_FILE: f64 = 3.0;
-const UNITS_OF_A_FILE: f64 = 6.0;
-const GB_SECONDS_OF_A_FILE: f64 = 2.0 * 0.5;
+pub const UNITS_OF_A_FILE: f64 = 6.0;
+/// The seconds for which it keeps a function of the file-downloader.
+pub const FILE_S: f64 = 2.0;
+const GB_SECONDS_OF_A_FILE: f64 = FILE_S * 0.5;
 
 /// Each queue that wakes a function is polled by at most five of Lambda's pollers, one long poll of 20 s
 /// after the other; by two if it is quiet and its function has no concurrency limit.
@@ -135,11 +142,15 @@ const POLLERS_WITHOUT_LIMIT: f64 = 2.0;
 const POLL_S: u64 = 20;
 /// Hourly scheduled invocations: the directory, for a minute in 512 MB, and each worker for its dead letters.
 const HOURS: f64 = 730.0;
-const GB_SECONDS_OF_A_SYNC: f64 = 60.0 * 0.5;
+pub const SYNC_S: f64 = 60.0;
+const GB_SECONDS_OF_A_SYNC: f64 = SYNC_S * 0.5;
 /// The number of alarms by default.
 pub const ALARMS: f64 = 6.0;
 /// The number of metrics by default, those of [`aws_resources::summary::SUMMARY`].
 pub const METRICS: f64 = 6.0;
+
+/// The cost, at list prices, of a month of the hourly directory sync of one more workspace: one is in the bill.
+pub const ONE_MORE_DIRECTORY: f64 = HOURS * GB_SECONDS_OF_A_SYNC * price::GB_SECOND;
 
 /// The workers whose functions are woken by queues, without those of features, which exist only if they are on.
 fn woken() -> impl Iterator<Item = &'static WorkerSpec> {
@@ -218,6 +229,12 @@ fn lines(messages: f64) -> Vec<Line> {
 /// after AWS's free tier.
 pub fn monthly_cost(messages: f64) -> f64 {
     lines(messages).iter().map(|line| line.list - line.free).sum()
+}
+
+/// The cost of a month with this number of messages at list prices: of its work, and of storing what it adds.
+pub fn list_prices(messages: f64) -> (f64, f64) {
+    let rows_and_files = messages * (ROW_GB * price::ROWS_GB + FILES * FILE_GB * price::FILES_GB);
+    (lines(messages).iter().map(|line| line.list).sum::<f64>() - rows_and_files, rows_and_files)
 }
 
 /// The table of docs/deploy-aws.md.
