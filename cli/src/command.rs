@@ -17,6 +17,7 @@ use crate::operate::restore::RestoreArgs;
 use crate::operate::status::StatusArgs;
 use crate::operate::sync::SyncArgs;
 use crate::operate::token::{SignOutArgs, TokenCommand};
+use crate::operate::workspaces::WorkspacesArgs;
 use crate::packaging::{CompletionsArgs, ManArgs};
 use crate::publish::PublishCommand;
 use crate::read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
@@ -156,6 +157,9 @@ pub(crate) enum Command {
     Reconcile(ReconcileArgs),
     /// Show the queues and what needs attention
     Status(StatusArgs),
+    /// Show every workspace: its app and token, its next sync and what waits
+    #[command(after_help = "Example: annalist workspaces --data /var/lib/annalist")]
+    Workspaces(WorkspacesArgs),
     /// Check the set-up and print the next step
     #[command(
         after_help = "Run it where `annalist up` runs, with the same environment. It changes nothing:\n  \

@@ -72,8 +72,7 @@ impl Composition {
             let ports = environment.ports.clone();
             workers.spawn(runtime::run(build(&environment), ports, settings.clone(), no_more_jobs.clone()));
         }
-        let (directory, sync_requests) = environment.into_directory();
-        workers.spawn(directory.run(sync_requests, no_more_jobs.clone()));
+        workers.spawn(environment.into_joining(no_more_jobs.clone()));
         if let Some(file) = index {
             let (changes, archive) = (backend.changes(), backend.archive());
             // Its batches of texts take long; in a thread of their own they never stand before an event.

@@ -6,7 +6,7 @@ use clap::Command;
 
 /// The commands by what people want to do. A test keeps the list complete.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Begin", &["setup", "up", "demo", "doctor", "status"]),
+    ("Begin", &["setup", "up", "demo", "doctor", "status", "workspaces"]),
     (
         "Read",
         &[

@@ -168,6 +168,12 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Status(args) => {
             on_archive(&args.backend, async |backend| operate::status::print(backend, &args, out).await)
         }
+        Command::Workspaces(args) => {
+            let api = block_on(config::slack::web_api(&args.slack))??;
+            on_archive(&args.backend, async |backend| {
+                operate::workspaces::run(&*backend.archive(), &api, &SystemClock, &args, out).await
+            })
+        }
         Command::Doctor(args) => block_on(operate::doctor::run(&args, out))?,
         Command::Quarantine(command) => on_archive(command.backend(), async |backend| {
             operate::quarantine::run(backend, &SystemClock::shared(), &command, out).await

@@ -46,3 +46,4 @@ pub mod text;
 pub mod thread;
 pub mod user_groups;
 pub mod waiting;
+pub mod workspaces;

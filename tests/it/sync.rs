@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::client::deliver;
@@ -60,6 +60,20 @@ async fn the_command_syncs_a_folder_prints_a_summary_and_reads_the_file_of_token
     let status = annalist_with(&["status", "--data", data_text], &[]).await.stdout;
     assert!(status.contains("T2 (Workspace T2): 1 channel, 4 people, 1 emoji as of 2023-11-14"), "{status}");
     assert!(!status.contains("SLACK_BOT_TOKEN"), "{status}");
+
+    let outcome = annalist_with(&["workspaces", "--json", "--data", data_text], &several).await.succeeded();
+    let shown: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shown: Vec<_> = shown
+        .iter()
+        .map(|line| (line["team_id"].as_str().unwrap(), line["token"].as_str().unwrap()))
+        .collect();
+    assert_eq!(shown, [("T1", "ok"), ("T2", "ok"), ("T3", "refused")]);
+    let before = slack.call_count("users.list");
+    let team = ["sync", "--team", "T2", "--data", data_text];
+    let outcome = annalist_with(&team, &several).await.succeeded();
+    assert!(outcome.stdout.starts_with("T2 (Workspace T2): 1 channel"), "{outcome:?}");
+    assert_eq!(slack.call_count("users.list"), before + 1);
+    annalist_with(&["sync", "--team", "T9", "--data", data_text], &several).await.assert_refused(1, "T9");
 
     for (variables, expected) in [
         (&[("SLACK_BOT_TOKEN", "xoxb hidden")][..], "SLACK_BOT_TOKEN cannot be used"),

@@ -12,7 +12,7 @@ use fleet::environment::{Environment, WorkSettings};
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use ports::clock::SystemClock;
-use ports::workers::{DIRECTORY, WORKERS};
+use ports::workers::WORKERS;
 use process::config::backend::{Backend, BackendArgs};
 use slack_api::{ApiUrl, Tokens, WebApi};
 use workers::directory::MembersToList;
@@ -40,8 +40,6 @@ async fn every_row_builds_the_worker_with_its_name_and_queue() {
     for (spec, build) in fleet::all() {
         let worker = build(&environment);
         assert_eq!((worker.name(), worker.queue()), (spec.name, spec.queue.name));
-        // `Environment::into_directory` builds the hourly work alongside a worker.
-        assert!(spec.hourly.is_none_or(|hourly| *hourly == DIRECTORY), "{}", spec.name);
     }
     drop(environment);
     backend.close().await;

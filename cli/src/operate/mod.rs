@@ -35,3 +35,4 @@ pub(crate) mod target;
 pub(crate) mod token;
 mod verify;
 pub(crate) mod waiting_status;
+pub(crate) mod workspaces;

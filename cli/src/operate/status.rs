@@ -285,7 +285,17 @@ mod tests {
     #[tokio::test]
     async fn json_is_one_object_of_the_documented_shape() {
         let fixture = CliFixture::open().await;
-        let names = ["events", "channels", "files", "stats", "questions", "replies", "backfill", "nightly"];
+        let names = [
+            "events",
+            "channels",
+            "files",
+            "stats",
+            "questions",
+            "replies",
+            "backfill",
+            "nightly",
+            "directory",
+        ];
         let queues: Vec<_> = names
             .iter()
             .map(|name| json!({ "name": name, "waiting": 0, "in_flight": 0, "oldest_age_s": 0, "dead": 0 }))

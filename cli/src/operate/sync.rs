@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use fleet::args::DirectoryArgs;
+use futures_util::{StreamExt, stream};
+use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::slack::SlackArgs;
+use slack::ids::TeamId;
 use slack_api::WebApi;
-use tokio::sync::mpsc;
 use workers::directory::joins::{self, RetryLimit};
-use workers::directory::{DirectorySync, Joiner, SyncReport};
+use workers::directory::{AT_ONCE, DirectorySync, Joiner, SyncReport};
 
-use crate::plain;
+use crate::{plain, read};
 
 /// Consecutive failures before the command gives up. Few, because the user is waiting.
 const RETRY_LIMIT: RetryLimit = RetryLimit::Failures(3);
@@ -30,9 +32,12 @@ pub(crate) struct SyncArgs {
     pub(crate) slack: SlackArgs,
     #[command(flatten)]
     directory: DirectoryArgs,
+    /// Only this workspace, by its id
+    #[arg(long, value_name = "TEAM", value_parser = read::team)]
+    pub(crate) team: Option<TeamId>,
 }
 
-/// Syncs every workspace that has a token and prints the results.
+/// Syncs every workspace that has a token, several at once, and prints each result as it comes.
 pub(crate) async fn run(
     backend: &Backend,
     api: Arc<WebApi>,
@@ -44,9 +49,17 @@ pub(crate) async fn run(
     }
     let sync = DirectorySync::new(Arc::clone(&api), backend.archive(), backend.queue())
         .with_listed_members(args.directory.members);
+    let mut teams = api.teams().await?;
+    if let Some(team) = &args.team {
+        teams.retain(|known| known == team);
+        if teams.is_empty() {
+            bail!("there is no token for {team}: add it to the file of SLACK_BOT_TOKENS_FILE");
+        }
+    }
     let mut reports = Vec::new();
-    for team in api.teams().await? {
-        let report = sync.sync(&team).await;
+    let syncs = teams.iter().map(|team| sync.sync_and_schedule(team, &SystemClock));
+    let mut syncs = stream::iter(syncs).buffer_unordered(AT_ONCE);
+    while let Some(report) = syncs.next().await {
         print_report(&report, out)?;
         out.flush()?;
         reports.push(report);
@@ -116,15 +129,12 @@ fn print_report(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> 
 
 /// Joins the channels of the reports and prints the results.
 async fn join(api: &WebApi, reports: &[SyncReport], out: &mut dyn Write) -> anyhow::Result<()> {
-    let (list_sender, lists) = mpsc::channel(reports.len());
+    let (joiner, requests) = Joiner::new();
     for report in reports {
-        // The channel has capacity for one list per workspace.
-        list_sender.try_send((report.team.clone(), report.to_join.clone()))?;
+        joiner.found(report.team.clone(), report.to_join.clone());
     }
-    drop(list_sender);
-    // No other caller sends join requests.
-    let (_, join_requests) = Joiner::new();
-    for (team, tally) in joins::run(api, join_requests, lists, RETRY_LIMIT).await {
+    drop(joiner);
+    for (team, tally) in joins::run(api, requests, RETRY_LIMIT).await {
         writeln!(out, "{team}: joined {}", tally.joined)?;
         for (reason, channels) in &tally.failed {
             writeln!(out, "  not joined: {channels} ({})", plain::line(reason))?;
@@ -137,7 +147,6 @@ async fn join(api: &WebApi, reports: &[SyncReport], out: &mut dyn Write) -> anyh
 mod tests {
     use std::collections::BTreeSet;
 
-    use slack::ids::TeamId;
     use slack_api::{ApiUrl, Tokens};
     use workers::directory::SyncError;
     use workers::directory::report::SyncCounts;
@@ -184,6 +193,7 @@ mod tests {
             backend: fixture.data(),
             slack: SlackArgs { slack_api_url: None },
             directory: DirectoryArgs::default(),
+            team: None,
         };
         let api = Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty()));
         let error = run(&fixture.backend, api, &args, &mut Vec::new()).await.unwrap_err().to_string();

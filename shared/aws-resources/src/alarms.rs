@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::functions::TemplateFunction;
 use super::parameters::{
-    self, ALL_ALARMS, ALL_ALARMS_AND_ANSWERS, ALL_ALARMS_AND_BOT_TOKEN, ANSWERS, HAS_ALARM_EMAIL,
-    SILENCE_HOURS, WATCHES_SILENCE,
+    self, ALL_ALARMS, ALL_ALARMS_AND_ANSWERS, HAS_ALARM_EMAIL, SILENCE_HOURS, WATCHES_SILENCE,
 };
 use super::{Resources, attribute_of, logical_id, queues, reference, tables};
 use crate::names::Names;
@@ -113,7 +112,7 @@ fn queue_alarms() -> Vec<Alarm> {
             dimensions: queue(dead_letters),
             statistic: "Minimum",
             threshold: 0,
-            // A dead letter that waits for the next hourly run needs no action.
+            // A dead letter that waits for the worker's next schedule needs no action.
             period_s: HOUR,
             breaching_periods: 3,
             condition: Some(ALL_ALARMS),
@@ -282,8 +281,7 @@ fn function_alarms(functions: &[TemplateFunction]) -> Vec<Alarm> {
             breaching_periods: 1,
             condition: Some(match function.condition() {
                 None => ALL_ALARMS,
-                Some(ANSWERS) => ALL_ALARMS_AND_ANSWERS,
-                Some(_) => ALL_ALARMS_AND_BOT_TOKEN,
+                Some(_) => ALL_ALARMS_AND_ANSWERS,
             }),
         }
     };

@@ -5,15 +5,15 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::parameters::{
-    self, ANSWERS, ConcurrencyParameter, HAS_BOT_TOKEN, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN,
-    HAS_PROCESSOR_TOKEN_ARN, HAS_PROCESSOR_URL, HAS_SIGNING_SECRET_ARN, RESERVES, if_holds, unless_holds,
+    self, ANSWERS, ConcurrencyParameter, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN, HAS_PROCESSOR_TOKEN_ARN,
+    HAS_PROCESSOR_URL, HAS_SIGNING_SECRET_ARN, RESERVES, if_holds, unless_holds,
 };
 use super::{Resources, attribute_of, bucket, logical_id, reference, tables};
 use crate::names::{Names, settings};
 use crate::permissions::{Grant, LOGS, PermittedPart, Target};
 use ports::queue::QueueName;
 use ports::queue::topology::TableRole;
-use ports::workers::{Feature, HourlySpec, WORKERS, WorkerSpec};
+use ports::workers::{Feature, WORKERS, WorkerSpec};
 use slack::credentials::{BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
 
 /// Slack waits three seconds, so a later response would not reach it, and ingest gives up on the queue after
@@ -63,12 +63,10 @@ impl TemplateFunction {
         if let PermittedPart::Worker(spec) = self.part { Some(spec) } else { None }
     }
 
-    /// The condition of its resources. An hourly function calls Slack, so it exists only with a bot token.
-    /// The functions that answer questions exist only if that is turned on, because polling a queue is
+    /// The condition of its resources. The functions that answer questions exist only if that is turned on, because polling a queue is
     /// billed.
     pub(super) fn condition(&self) -> Option<&'static str> {
         match self.part {
-            PermittedPart::Hourly(_) => Some(HAS_BOT_TOKEN),
             PermittedPart::Worker(spec) => spec.requires.map(|feature| match feature {
                 Feature::Responder => ANSWERS,
             }),
@@ -91,7 +89,7 @@ impl TemplateFunction {
     }
 }
 
-/// Ingest, one function per worker, and the hourly functions.
+/// Ingest, and one function per worker.
 pub(super) fn all() -> Vec<TemplateFunction> {
     let ingest = TemplateFunction {
         part: PermittedPart::Ingest,
@@ -103,8 +101,7 @@ pub(super) fn all() -> Vec<TemplateFunction> {
         timeout: INGEST_TIMEOUT,
         reserved: Some(if_holds(RESERVES, reference(parameters::INGEST_CONCURRENCY))),
     };
-    let hourly = WORKERS.iter().filter_map(|worker| Some(hourly(worker, worker.hourly?)));
-    [ingest].into_iter().chain(WORKERS.iter().map(worker)).chain(hourly).collect()
+    [ingest].into_iter().chain(WORKERS.iter().map(worker)).collect()
 }
 
 fn worker(spec: &'static WorkerSpec) -> TemplateFunction {
@@ -115,18 +112,6 @@ fn worker(spec: &'static WorkerSpec) -> TemplateFunction {
         memory_mb: spec.memory_mb,
         timeout: spec.timeout,
         reserved: None,
-    }
-}
-
-fn hourly(worker: &WorkerSpec, spec: &'static HourlySpec) -> TemplateFunction {
-    TemplateFunction {
-        part: PermittedPart::Hourly(spec),
-        what: spec.description,
-        artifact: worker.name,
-        memory_mb: spec.memory_mb,
-        timeout: spec.timeout,
-        // Only one: two would share Slack's rate limits.
-        reserved: Some(if_holds(RESERVES, 1)),
     }
 }
 
@@ -253,8 +238,7 @@ mod tests {
             assert_eq!((function.artifact, function.timeout), (spec.name, spec.timeout));
             assert!(spec.concurrency.is_none_or(|max| max >= parameters::MIN_CONCURRENCY), "{}", spec.name);
         }
-        let hourly = WORKERS.iter().filter(|spec| spec.hourly.is_some()).count();
-        assert_eq!(functions.len(), 1 + WORKERS.len() + hourly);
+        assert_eq!(functions.len(), 1 + WORKERS.len());
     }
 
     #[test]
@@ -269,10 +253,8 @@ mod tests {
             assert_eq!(with_variable(variable), ["Ingest"]);
         }
         let users = |what| -> Vec<String> {
-            let workers = WORKERS.iter().filter(|spec| spec.uses.contains(&what)).map(|spec| spec.name);
-            let hourly = WORKERS.iter().filter_map(|spec| spec.hourly);
-            let hourly = hourly.filter(|spec| spec.uses.contains(&what)).map(|spec| spec.name);
-            workers.chain(hourly).map(logical_id).collect()
+            let workers = WORKERS.iter().filter(|spec| spec.uses.contains(&what));
+            workers.map(|spec| logical_id(spec.name)).collect()
         };
         for variable in ["SLACK_BOT_TOKEN_ARN", "SLACK_BOT_TOKEN"] {
             assert_eq!(with_variable(variable), users(Uses::SlackApi));

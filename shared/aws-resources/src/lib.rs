@@ -33,9 +33,8 @@ use slack::EVENTS_PATH;
 /// <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html>
 pub const BUCKET_BYTES: usize = 1024 * 1024;
 
-/// The command of the schedule to the function that syncs Slack's directory: `{"annalist":"sync"}`.
-pub const SYNC: &str = "sync";
-/// The command of the schedule to each worker to quarantine its dead letters: `{"annalist":"dead-letters"}`.
+/// The command of the schedule to each worker to quarantine its dead letters, and to look for work that no message
+/// brings: `{"annalist":"dead-letters"}`.
 pub const DEAD_LETTERS: &str = "dead-letters";
 
 /// Resources of the template, by logical id.

@@ -34,8 +34,6 @@ pub(super) const ALARM_EMAIL: &str = "AlarmEmail";
 
 /// The signing secret is in Secrets Manager.
 pub(super) const HAS_SIGNING_SECRET_ARN: &str = "HasSigningSecretArn";
-/// There is a bot token, as a parameter or in Secrets Manager.
-pub(super) const HAS_BOT_TOKEN: &str = "HasBotToken";
 /// The bot token is in Secrets Manager.
 pub(super) const HAS_BOT_TOKEN_ARN: &str = "HasBotTokenArn";
 /// Questions are answered.
@@ -52,8 +50,6 @@ pub(super) const RESERVES: &str = "ReservesConcurrency";
 pub(super) const ALL_ALARMS: &str = "AllAlarms";
 /// Silence is an alarm.
 pub(super) const WATCHES_SILENCE: &str = "WatchesSilence";
-/// All alarms are created, and there is a bot token.
-pub(super) const ALL_ALARMS_AND_BOT_TOKEN: &str = "AllAlarmsAndBotToken";
 /// There is an email address for alarms.
 pub(super) const HAS_ALARM_EMAIL: &str = "HasAlarmEmail";
 
@@ -272,13 +268,9 @@ pub(super) fn conditions() -> Value {
         HAS_PROCESSOR_URL: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": PROCESSOR_URL }, ""] }] },
         HAS_PROCESSOR_TOKEN_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": PROCESSOR_TOKEN_ARN }, ""] }] },
         HAS_MODEL_KEY_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": MODEL_KEY_ARN }, ""] }] },
-        HAS_BOT_TOKEN: {
-            "Fn::Or": [{ "Condition": HAS_BOT_TOKEN_ARN }, { "Fn::Not": [{ "Fn::Equals": [{ "Ref": BOT_TOKEN }, ""] }] }],
-        },
         RESERVES: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": INGEST_CONCURRENCY }, "0"] }] },
         WATCHES_SILENCE: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": SILENCE_HOURS }, "0"] }] },
         ALL_ALARMS: { "Fn::Equals": [{ "Ref": ALARM_SET }, "all"] },
-        ALL_ALARMS_AND_BOT_TOKEN: { "Fn::And": [{ "Condition": ALL_ALARMS }, { "Condition": HAS_BOT_TOKEN }] },
         HAS_ALARM_EMAIL: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": ALARM_EMAIL }, ""] }] },
     })
 }

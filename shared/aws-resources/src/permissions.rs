@@ -9,7 +9,7 @@
 use ports::archive::rows::transient_partitions;
 use ports::queue::topology::QUEUES;
 use ports::queue::{QueueName, QueueRef};
-use ports::workers::{HourlySpec, Uses, WORKERS, WorkerSpec};
+use ports::workers::{Uses, WORKERS, WorkerSpec};
 
 /// Actions that are granted together.
 pub type Actions = &'static [&'static str];
@@ -143,8 +143,6 @@ pub enum PermittedPart {
     Ingest,
     /// Consumes a queue.
     Worker(&'static WorkerSpec),
-    /// Runs every hour, in the process of a worker or as a separate function.
-    Hourly(&'static HourlySpec),
     /// The command, to read, to operate, and to run everything in one process.
     Annalist,
     /// A person who erases rows, in addition to [`PermittedPart::Annalist`]. No running process has this
@@ -157,9 +155,7 @@ pub enum PermittedPart {
 impl PermittedPart {
     /// All parts, in the order of the data flow.
     pub fn all() -> Vec<Self> {
-        let workers = WORKERS
-            .iter()
-            .flat_map(|spec| [Self::Worker(spec)].into_iter().chain(spec.hourly.map(Self::Hourly)));
+        let workers = WORKERS.iter().map(Self::Worker);
         [Self::Ingest]
             .into_iter()
             .chain(workers)
@@ -173,7 +169,6 @@ impl PermittedPart {
         match self {
             Self::Ingest => "ingest",
             Self::Worker(spec) => spec.name,
-            Self::Hourly(spec) => spec.name,
             Self::Annalist => "annalist",
             Self::Eraser => "eraser",
             Self::Provision => "annalist provision",
@@ -205,12 +200,6 @@ impl PermittedPart {
                     grants.push(Grant::new(FIND_QUEUE, [Target::Queue(first.into())]));
                 }
                 grants.push(send([&[spec.queue.name], spec.sends_to].concat()));
-                grants.extend(rows());
-                grants.extend(uses(spec.uses));
-                grants
-            }
-            Self::Hourly(spec) => {
-                let mut grants = vec![send(spec.sends_to.to_vec())];
                 grants.extend(rows());
                 grants.extend(uses(spec.uses));
                 grants

@@ -1,29 +1,24 @@
-//! The triggers of functions: queues and hourly schedules.
+//! The triggers of functions: queues and schedules.
 //!
 //! Lambda polls each queue that triggers a function all the time, even if it is empty, and each poll is
 //! billed. Dead letters are rare and are kept for 14 days, so their queues trigger no function: each worker
-//! polls its own once an hour.
+//! polls its own on its schedule.
 
 use serde_json::{Value, json};
 
 use super::functions::TemplateFunction;
 use super::parameters;
 use super::{Resources, attribute_of, queues, reference};
-use crate::permissions::PermittedPart;
-use crate::{DEAD_LETTERS, SYNC};
+use crate::DEAD_LETTERS;
 use ports::workers::WorkerSpec;
-
-/// Maximum batch size of a FIFO queue.
-/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
-const BATCH: u32 = 10;
 
 pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
     let consumers = functions.iter().filter_map(|function| Some((function, function.worker()?)));
-    let queues = consumers.flat_map(|(function, worker)| {
-        [queue_source(function, worker)].into_iter().chain(dead_letter_schedule(function))
-    });
-    let hourly = functions.iter().filter(|function| matches!(function.part, PermittedPart::Hourly(_)));
-    queues.chain(hourly.flat_map(hourly_schedule)).collect()
+    consumers
+        .flat_map(|(function, worker)| {
+            [queue_source(function, worker)].into_iter().chain(schedule(function, worker))
+        })
+        .collect()
 }
 
 fn queue_source(function: &TemplateFunction, worker: &WorkerSpec) -> (String, Value) {
@@ -33,7 +28,7 @@ fn queue_source(function: &TemplateFunction, worker: &WorkerSpec) -> (String, Va
         "Properties": {
             "EventSourceArn": attribute_of(&id, "Arn"),
             "FunctionName": reference(&function.id()),
-            "BatchSize": BATCH,
+            "BatchSize": worker.invocation_batch,
             // Otherwise one message that has to wait would also return the messages before it.
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
         },
@@ -46,45 +41,20 @@ fn queue_source(function: &TemplateFunction, worker: &WorkerSpec) -> (String, Va
     (format!("{id}Source"), mapping)
 }
 
-/// The hourly schedule on which the worker quarantines its dead letters.
-fn dead_letter_schedule(function: &TemplateFunction) -> [(String, Value); 2] {
-    let description = format!("{} quarantines its dead letters", function.part.label());
-    schedule(function, format!("{}DeadLettersHourly", function.id()), &description, "worker", DEAD_LETTERS)
-}
-
-fn hourly_schedule(function: &TemplateFunction) -> [(String, Value); 3] {
-    let (id, label) = (function.id(), function.part.label());
-    let [rule, permission] =
-        schedule(function, format!("{id}Hourly"), &format!("{label}, every hour"), label, SYNC);
-    // No retries: the next run follows within the hour anyway.
-    let mut once = json!({
-        "Type": "AWS::Lambda::EventInvokeConfig",
-        "Properties": {
-            "FunctionName": reference(&id),
-            "Qualifier": "$LATEST",
-            "MaximumRetryAttempts": 0,
-            "MaximumEventAgeInSeconds": 3600,
-        },
-    });
-    parameters::only_if(&mut once, function.condition());
-    [rule, permission, (format!("{id}Once"), once)]
-}
-
-/// A rule that passes a command to a function every hour, and its permission to do so.
-fn schedule(
-    function: &TemplateFunction,
-    id: String,
-    description: &str,
-    target: &str,
-    command: &str,
-) -> [(String, Value); 2] {
-    let (arn, input) = (attribute_of(&function.id(), "Arn"), json!({ "annalist": command }).to_string());
+/// The rule on whose schedule the worker takes its dead letters and looks for work, and its permission to do so.
+fn schedule(function: &TemplateFunction, worker: &WorkerSpec) -> [(String, Value); 2] {
+    let id = format!("{}DeadLettersHourly", function.id());
+    let (arn, input) = (attribute_of(&function.id(), "Arn"), json!({ "annalist": DEAD_LETTERS }).to_string());
+    let rate = match worker.schedule.as_secs() / 60 {
+        60 => "1 hour".to_owned(),
+        minutes => format!("{minutes} minutes"),
+    };
     let mut rule = json!({
         "Type": "AWS::Events::Rule",
         "Properties": {
-            "Description": description,
-            "ScheduleExpression": "rate(1 hour)",
-            "Targets": [{ "Id": target, "Arn": arn, "Input": input }],
+            "Description": format!("{} looks for dead letters and for work", function.part.label()),
+            "ScheduleExpression": format!("rate({rate})"),
+            "Targets": [{ "Id": "worker", "Arn": arn, "Input": input }],
         },
     });
     let mut permission = json!({

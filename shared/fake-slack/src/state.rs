@@ -170,6 +170,10 @@ impl SlackState {
             }
             Some(0) | None => answer,
         };
+        let answer = match self.workspaces.get(token).and_then(|workspace| workspace.answer_delay) {
+            Some(delay) => answer.with_delay(delay),
+            None => answer,
+        };
         let answer = answer.with_header("date", &http_date(now_ms));
         match self.workspaces.get(token).map(|workspace| workspace.scopes.join(",")) {
             Some(scopes) if !scopes.is_empty() => answer.with_header("x-oauth-scopes", &scopes),

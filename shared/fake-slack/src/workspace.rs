@@ -1,6 +1,7 @@
 //! The workspace behind one token.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -69,6 +70,8 @@ pub struct FakeWorkspace {
     pub empty_page_every: usize,
     /// Maximum number of users listed for each reaction.
     pub listed_reaction_users: usize,
+    /// How long each answer takes.
+    pub answer_delay: Option<Duration>,
 }
 
 impl FakeWorkspace {

@@ -26,6 +26,8 @@ pub enum QueueName {
     Backfill,
     /// The work of a night.
     Nightly,
+    /// Directories of workspaces to sync.
+    Directory,
 }
 
 /// The kind of work on a queue.
@@ -113,24 +115,10 @@ pub struct WorkerSpec {
     /// limit Lambda polls an empty queue less often, and each poll is billed.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
     pub concurrency: Option<u32>,
-    /// Hourly work in the same process, or in a function of its own on Lambda.
-    pub hourly: Option<&'static HourlySpec>,
-}
-
-/// Work that runs every hour next to a worker and has no queue.
-#[derive(Debug, PartialEq, Eq)]
-pub struct HourlySpec {
-    /// The name of its function.
-    pub name: &'static str,
-    /// A description for users.
-    pub description: &'static str,
-    pub sends_to: &'static [QueueName],
-    /// The resources it uses in addition to the archive's rows.
-    pub uses: &'static [Uses],
-    /// The memory of its function.
-    pub memory_mb: u32,
-    /// The maximum duration of one invocation of its function.
-    pub timeout: Duration,
+    /// The maximum number of messages of one invocation of its function.
+    pub invocation_batch: u32,
+    /// How often its function takes its dead letters, and looks for work that no message brings.
+    pub schedule: Duration,
 }
 
 /// A batch takes a fraction of a second. If a throttled table delays it for longer, the messages had better
@@ -141,8 +129,14 @@ const SHORT: Duration = Duration::from_secs(30);
 /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html>
 const LONG: Duration = Duration::from_secs(15 * 60);
 
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Maximum batch size of a FIFO queue.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
+const FIFO_BATCH: u32 = 10;
+
 /// The workers, in the order of the flow.
-pub const WORKERS: [WorkerSpec; 8] = [
+pub const WORKERS: [WorkerSpec; 9] = [
     WorkerSpec {
         name: "message-writer",
         description: "Turns events into rows",
@@ -161,7 +155,8 @@ pub const WORKERS: [WorkerSpec; 8] = [
         memory_mb: 256,
         timeout: SHORT,
         concurrency: Some(10),
-        hourly: None,
+        invocation_batch: FIFO_BATCH,
+        schedule: HOUR,
     },
     WorkerSpec {
         name: "channel-indexer",
@@ -181,7 +176,8 @@ pub const WORKERS: [WorkerSpec; 8] = [
         timeout: SHORT,
         // One workspace is one message group, so only one function runs at a time.
         concurrency: None,
-        hourly: Some(&DIRECTORY),
+        invocation_batch: FIFO_BATCH,
+        schedule: HOUR,
     },
     WorkerSpec {
         name: "file-downloader",
@@ -203,7 +199,8 @@ pub const WORKERS: [WorkerSpec; 8] = [
         timeout: LONG,
         // Each function keeps its own count of downloads per minute.
         concurrency: Some(2),
-        hourly: None,
+        invocation_batch: FIFO_BATCH,
+        schedule: HOUR,
     },
     WorkerSpec {
         name: "statistician",
@@ -227,7 +224,8 @@ pub const WORKERS: [WorkerSpec; 8] = [
         timeout: LONG,
         // Live work comes first.
         concurrency: Some(2),
-        hourly: None,
+        invocation_batch: FIFO_BATCH,
+        schedule: HOUR,
     },
     WorkerSpec {
         name: "responder",
@@ -249,7 +247,8 @@ pub const WORKERS: [WorkerSpec; 8] = [
         timeout: LONG,
         // Each question to the processor costs money.
         concurrency: Some(4),
-        hourly: None,
+        invocation_batch: FIFO_BATCH,
+        schedule: HOUR,
     },
     WorkerSpec {
         name: "poster",
@@ -270,7 +269,8 @@ pub const WORKERS: [WorkerSpec; 8] = [
         // lookup in Slack.
         timeout: SHORT,
         concurrency: Some(2),
-        hourly: None,
+        invocation_batch: FIFO_BATCH,
+        schedule: HOUR,
     },
     WorkerSpec {
         name: "historian",
@@ -292,7 +292,8 @@ pub const WORKERS: [WorkerSpec; 8] = [
         timeout: LONG,
         // One workspace is one message group, so only one function runs at a time.
         concurrency: None,
-        hourly: None,
+        invocation_batch: FIFO_BATCH,
+        schedule: HOUR,
     },
     WorkerSpec {
         name: "keeper",
@@ -314,22 +315,36 @@ pub const WORKERS: [WorkerSpec; 8] = [
         timeout: LONG,
         // One workspace is one message group, so only one function runs at a time.
         concurrency: None,
-        hourly: None,
+        invocation_batch: FIFO_BATCH,
+        schedule: HOUR,
+    },
+    WorkerSpec {
+        name: "directory",
+        description: "Reads Slack's directory every hour and joins public channels",
+        queue: QueueSpec {
+            name: QueueName::Directory,
+            label: "directory",
+            role: QueueRole::Background,
+            // Slack's limits are per method and workspace.
+            group: "`team`",
+            dedup: "team, due time",
+            delay: Duration::ZERO,
+        },
+        // Avatars and emoji.
+        sends_to: &[QueueName::Files],
+        uses: &[Uses::SlackApi],
+        requires: None,
+        // A whole workspace's channels and people.
+        memory_mb: 512,
+        // A large workspace takes minutes at the pace of Slack's limits.
+        timeout: LONG,
+        concurrency: Some(5),
+        // One workspace has the memory and the time of a function.
+        invocation_batch: 1,
+        // A workspace with a new token, or after a failure, is due in between.
+        schedule: Duration::from_secs(300),
     },
 ];
-
-/// The sync of Slack's directory.
-pub const DIRECTORY: HourlySpec = HourlySpec {
-    name: "directory",
-    description: "Reads Slack's directory every hour and joins public channels",
-    // Avatars and emoji.
-    sends_to: &[QueueName::Files],
-    uses: &[Uses::SlackApi],
-    // A whole workspace's channels and people.
-    memory_mb: 512,
-    // A large workspace takes minutes at the pace of Slack's limits.
-    timeout: LONG,
-};
 
 impl WorkerSpec {
     pub fn by_name(name: &str) -> Option<&'static Self> {

@@ -29,6 +29,7 @@ pub mod question;
 pub mod reaction;
 pub mod reader_token;
 pub mod retention;
+pub mod schedule;
 pub mod sign_out;
 pub mod user_group;
 pub mod version;

@@ -38,7 +38,7 @@ pub use reply::ApiReply;
 pub use tokens::{BotToken, TokenKind, Tokens};
 
 use self::http::Http;
-use self::limits::MethodLimits;
+use self::limits::{LimitScope, MethodLimits};
 use self::method::CallRate;
 use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
@@ -159,7 +159,7 @@ impl WebApi {
                 return Err(ApiError::Unreachable { method: Method::AuthTest, why });
             }
         };
-        let permit = self.limits.permit(Some(team), method, Duration::ZERO).await;
+        let permit = self.limits.permit(LimitScope::Team(team), method, Duration::ZERO).await;
         permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
         Ok(PermittedCall { web: self, team: team.clone(), method, token })
     }
@@ -167,7 +167,7 @@ impl WebApi {
     /// Lowers the rate limit of a method for a workspace: Slack's limits for some apps are lower than the
     /// documented limits of the method.
     pub fn lower_limit(&self, team: &TeamId, method: Method, per_minute: NonZeroU32) {
-        self.limits.lower(Some(team), method, per_minute);
+        self.limits.lower(LimitScope::Team(team), method, per_minute);
     }
 
     /// Slack's time when it confirmed the owner of the workspace's token. It is requested once, so that a
@@ -200,7 +200,7 @@ impl WebApi {
     ) -> Result<ApiReply, ApiError> {
         let mut pauses = 0;
         loop {
-            let permit = self.limits.permit(team, method, TIMEOUT).await;
+            let permit = self.limits.permit(limit_scope(team, token), method, TIMEOUT).await;
             permit.map_err(|retry_after| ApiError::RateLimited { method, retry_after })?;
             let answer = self.counted_attempt(team, token, method, parameters, CALL_TIMEOUT).await;
             match answer {
@@ -239,7 +239,7 @@ impl WebApi {
         let outcome = answer.as_ref().err().map_or("ok", ApiError::label);
         counter!(WEB_API_CALLS, "method" => method.name(), "outcome" => outcome).increment(1);
         if let Err(ApiError::RateLimited { retry_after, .. }) = &answer {
-            self.limits.pause(team, method, *retry_after);
+            self.limits.pause(limit_scope(team, token), method, *retry_after);
         }
         answer
     }
@@ -259,4 +259,7 @@ impl WebApi {
         };
         self.transport.send_request(request).await.map_err(|why| ApiError::Unreachable { method, why })
     }
+}
+fn limit_scope<'a>(team: Option<&'a TeamId>, token: &'a BotToken) -> LimitScope<'a> {
+    team.map_or(LimitScope::Token(token), LimitScope::Team)
 }

@@ -14,6 +14,7 @@ use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
 use super::method::{CallRate, Method};
+use super::tokens::BotToken;
 use slack::ids::TeamId;
 
 /// The longest pause to observe. Slack requests about a minute at most; longer pauses are a mistake.
@@ -25,10 +26,27 @@ pub(super) struct MethodLimits {
     clock: RuntimeClock,
     /// The rate limit for posting messages, if it was set.
     posts: Option<CallRate>,
-    limiters: Mutex<HashMap<(Option<TeamId>, Method), MethodLimiter>>,
+    limiters: Mutex<HashMap<(String, Method), MethodLimiter>>,
 }
 
-/// The limiter of a method in a workspace; without a workspace while the owner of a token is not known yet.
+/// Whose calls a limit counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum LimitScope<'a> {
+    Team(&'a TeamId),
+    /// The owner of this token is not known yet.
+    Token(&'a BotToken),
+}
+
+impl LimitScope<'_> {
+    fn key(self) -> String {
+        match self {
+            Self::Team(team) => team.to_string(),
+            Self::Token(token) => format!("token {}", token.mark()),
+        }
+    }
+}
+
+/// The limiter of a method in a workspace.
 #[derive(Debug)]
 struct MethodLimiter {
     limiter: RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Nanos>>,
@@ -54,12 +72,12 @@ impl MethodLimits {
     /// instead.
     pub(super) async fn permit(
         &self,
-        team: Option<&TeamId>,
+        scope: LimitScope<'_>,
         method: Method,
         time_limit: Duration,
     ) -> Result<(), Duration> {
         loop {
-            let wait = self.with_limiter(team, method, |limiter_entry| {
+            let wait = self.with_limiter(scope, method, |limiter_entry| {
                 let pause =
                     limiter_entry.paused_until.map(|until| until.saturating_duration_since(Instant::now()));
                 if let Some(pause) = pause.filter(|pause| !pause.is_zero()) {
@@ -76,17 +94,17 @@ impl MethodLimits {
     }
 
     /// Pauses permits, because Slack requested it.
-    pub(super) fn pause(&self, team: Option<&TeamId>, method: Method, pause: Duration) {
+    pub(super) fn pause(&self, scope: LimitScope<'_>, method: Method, pause: Duration) {
         let until = Instant::now() + pause.min(LONGEST_PAUSE);
-        self.with_limiter(team, method, |limiter_entry| {
+        self.with_limiter(scope, method, |limiter_entry| {
             limiter_entry.paused_until = limiter_entry.paused_until.max(Some(until))
         });
     }
 
     /// Permits fewer calls from now on, because Slack permits this app fewer than others. The call that
     /// revealed it counts.
-    pub(super) fn lower(&self, team: Option<&TeamId>, method: Method, per_minute: NonZeroU32) {
-        self.with_limiter(team, method, |limiter_entry| {
+    pub(super) fn lower(&self, scope: LimitScope<'_>, method: Method, per_minute: NonZeroU32) {
+        self.with_limiter(scope, method, |limiter_entry| {
             if per_minute < limiter_entry.per_minute {
                 limiter_entry.limiter = self.limiter(CallRate::steady(per_minute));
                 limiter_entry.per_minute = per_minute;
@@ -105,13 +123,13 @@ impl MethodLimits {
 
     fn with_limiter<T>(
         &self,
-        team: Option<&TeamId>,
+        scope: LimitScope<'_>,
         method: Method,
         work: impl FnOnce(&mut MethodLimiter) -> T,
     ) -> T {
         // Ignore poisoning: no change can panic halfway.
         let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let limiter_entry = limiters.entry((team.cloned(), method)).or_insert_with(|| MethodLimiter {
+        let limiter_entry = limiters.entry((scope.key(), method)).or_insert_with(|| MethodLimiter {
             limiter: self.limiter(self.pace(method)),
             per_minute: self.pace(method).per_minute,
             paused_until: None,
@@ -151,7 +169,7 @@ mod tests {
     async fn permit_times(limits: &MethodLimits, team: &TeamId, method: Method, permits: u32) -> Duration {
         let start = Instant::now();
         for _ in 0..permits {
-            limits.permit(Some(team), method, TIMEOUT).await.unwrap();
+            limits.permit(LimitScope::Team(team), method, TIMEOUT).await.unwrap();
         }
         start.elapsed()
     }
@@ -179,11 +197,11 @@ mod tests {
         let limits = MethodLimits::new();
         let (team_1, history, once) = (team("T1"), Method::ConversationsHistory, NonZeroU32::MIN);
         permit_times(&limits, &team_1, history, 1).await;
-        limits.lower(Some(&team_1), history, once);
+        limits.lower(LimitScope::Team(&team_1), history, once);
         let first = permit_times(&limits, &team_1, history, 1).await;
         assert!((59..=61).contains(&first.as_secs()), "{first:?}");
         // Lowering it again does not start another minute.
-        limits.lower(Some(&team_1), history, once);
+        limits.lower(LimitScope::Team(&team_1), history, once);
         let second = permit_times(&limits, &team_1, history, 1).await;
         assert!((59..=61).contains(&second.as_secs()), "{second:?}");
         assert!(permit_times(&limits, &team_1, Method::ConversationsReplies, 2).await.as_secs() < 2);
@@ -196,7 +214,11 @@ mod tests {
         permit_times(&limits, &team("T1"), Method::UsersList, 20).await;
         assert_eq!(permit_times(&limits, &team("T2"), Method::UsersList, 20).await, Duration::ZERO);
         assert_eq!(permit_times(&limits, &team("T1"), Method::EmojiList, 20).await, Duration::ZERO);
-        limits.pause(Some(&team("T1")), Method::FilesInfo, Duration::from_secs(30));
+        limits.pause(LimitScope::Team(&team("T1")), Method::FilesInfo, Duration::from_secs(30));
+        let tokens = ["xoxb-1", "xoxb-2"].map(|token| BotToken::parse(token).unwrap());
+        limits.pause(LimitScope::Token(&tokens[0]), Method::AuthTest, Duration::from_secs(90));
+        assert!(limits.permit(LimitScope::Token(&tokens[0]), Method::AuthTest, TIMEOUT).await.is_err());
+        assert!(limits.permit(LimitScope::Token(&tokens[1]), Method::AuthTest, TIMEOUT).await.is_ok());
         assert_eq!(permit_times(&limits, &team("T2"), Method::FilesInfo, 1).await, Duration::ZERO);
     }
 
@@ -204,17 +226,17 @@ mod tests {
     async fn a_paused_method_waits_or_returns_the_pause() {
         let limits = MethodLimits::new();
         let team_1 = team("T1");
-        limits.pause(Some(&team_1), Method::FilesInfo, Duration::from_secs(30));
+        limits.pause(LimitScope::Team(&team_1), Method::FilesInfo, Duration::from_secs(30));
         // A shorter pause does not cut the longer one.
-        limits.pause(Some(&team_1), Method::FilesInfo, Duration::from_secs(1));
+        limits.pause(LimitScope::Team(&team_1), Method::FilesInfo, Duration::from_secs(1));
         assert_eq!(permit_times(&limits, &team_1, Method::FilesInfo, 2).await, Duration::from_secs(30));
 
-        limits.pause(Some(&team_1), Method::FilesInfo, Duration::from_secs(90));
-        let pause = limits.permit(Some(&team_1), Method::FilesInfo, TIMEOUT).await;
+        limits.pause(LimitScope::Team(&team_1), Method::FilesInfo, Duration::from_secs(90));
+        let pause = limits.permit(LimitScope::Team(&team_1), Method::FilesInfo, TIMEOUT).await;
         assert_eq!(pause, Err(Duration::from_secs(90)));
 
-        limits.pause(Some(&team_1), Method::FilesInfo, Duration::MAX);
-        let pause = limits.permit(Some(&team_1), Method::FilesInfo, TIMEOUT).await;
+        limits.pause(LimitScope::Team(&team_1), Method::FilesInfo, Duration::MAX);
+        let pause = limits.permit(LimitScope::Team(&team_1), Method::FilesInfo, TIMEOUT).await;
         assert_eq!(pause, Err(LONGEST_PAUSE));
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use ports::clock::SharedClock;
+use ports::queue::DedupId;
 use ports::reread::{Reread, RereadLimits};
 use slack::ids::{TeamId, Ts};
 
@@ -63,6 +64,12 @@ impl BotToken {
         ];
         let kind = kinds.into_iter().find(|(prefix, _)| base.starts_with(prefix));
         kind.map_or(TokenKind::Other, |(_, kind)| kind)
+    }
+
+    /// A mark that differs for another token: the first 32 bits of a hash, from which no token can be guessed.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        DedupId::from_parts(&[b"token", self.expose().as_bytes()]).to_hex()[..8].to_owned()
     }
 
     /// The text of the token.

@@ -1,12 +1,11 @@
 //! The token of a workspace. The tokens are read again when one is missing, belongs to another workspace, or is
 //! refused by Slack.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::timeout;
 
-use super::tokens::{TokenOwner, TokenSecret};
+use super::tokens::{TokenOwner, TokenSecret, TokenTable};
 use super::{ApiError, BotToken, Method, WebApi, check};
 use slack::ids::TeamId;
 
@@ -30,6 +29,14 @@ impl WebApi {
     /// # Errors
     /// [`ApiError`] if no workspace is known, because Slack does not return the owner of a token.
     pub async fn teams(&self) -> Result<Vec<TeamId>, ApiError> {
+        Ok(self.team_tokens().await?.into_keys().collect())
+    }
+
+    /// The workspaces that have a token, each with its token.
+    ///
+    /// # Errors
+    /// [`ApiError`] if no workspace is known, because Slack does not return the owner of a token.
+    pub async fn team_tokens(&self) -> Result<TokenTable, ApiError> {
         let secrets = self.tokens.source().fresh().await;
         let found = self.teams_in(&secrets).await;
         let is_refused = found.as_ref().is_err_and(ApiError::is_token_error);
@@ -129,20 +136,22 @@ impl WebApi {
         unknown.map_or(Ok(None), Err)
     }
 
-    async fn teams_in(&self, secrets: &[TokenSecret]) -> Result<Vec<TeamId>, ApiError> {
-        let (mut teams, mut unknown) = (BTreeSet::new(), None);
+    async fn teams_in(&self, secrets: &[TokenSecret]) -> Result<TokenTable, ApiError> {
+        let (mut tokens, mut unknown) = (TokenTable::new(), None);
         for secret in secrets {
             match secret {
-                TokenSecret::PerTeam(table) => teams.extend(table.keys().cloned()),
+                TokenSecret::PerTeam(table) => {
+                    tokens.extend(table.iter().map(|(team, token)| (team.clone(), token.clone())));
+                }
                 TokenSecret::One(token) => match self.owner(token).await {
-                    Ok(owner) => drop(teams.insert(owner.team.clone())),
+                    Ok(owner) => drop(tokens.insert(owner.team.clone(), token.clone())),
                     Err(error) => unknown = Some(error),
                 },
             }
         }
         match unknown {
-            Some(error) if teams.is_empty() => Err(error),
-            Some(_) | None => Ok(teams.into_iter().collect()),
+            Some(error) if tokens.is_empty() => Err(error),
+            Some(_) | None => Ok(tokens),
         }
     }
 

@@ -197,16 +197,19 @@ async fn a_payload_for_another_function_is_refused_completely() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_scheduled_command_syncs_the_directory_and_a_new_channel_is_joined_before_the_response() {
+async fn the_directory_is_synced_on_its_schedule_and_a_new_channel_is_joined_before_the_response() {
     let installation = AwsInstallation::new().await;
     let slack = FakeSlack::start().await;
     let mut workspace = FakeWorkspace::new(TEAM);
     let not_joined = [("is_member", false.into())];
     workspace.channels = vec![event::with_fields(fake_slack::channel("C0001", "general"), not_joined)];
     slack.set_workspace(TOKEN, workspace);
-    let indexer = worker("channel-indexer", &installation.with_slack(&slack.url(), TOKEN)).await;
-    let answered = indexer.invoke(&json!({ "annalist": "sync" }), DEADLINE).await.unwrap();
+    let slack_installation = installation.with_slack(&slack.url(), TOKEN);
+    let directory = worker("directory", &slack_installation).await;
+    let answered = directory.invoke(&json!({ "annalist": "dead-letters" }), DEADLINE).await.unwrap();
     assert_eq!(answered, json!({ "batchItemFailures": [] }));
+    drain(&installation, QueueName::Directory, &directory).await;
+    let indexer = worker("channel-indexer", &slack_installation).await;
     let names = json_lines(&installation, &["channels"]).await;
     assert_eq!(names.iter().map(|channel| channel["name"].clone()).collect::<Vec<_>>(), ["general"]);
     assert!(slack.joined(TOKEN) == ["C0001"], "the sync joins what it found");

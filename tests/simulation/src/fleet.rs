@@ -189,10 +189,10 @@ impl SimulationState {
             });
             parts.push((name, stop));
         }
-        let (sync, requests) = environment.into_directory();
-        let (name, (stop, shutdown)) = ("directory", watch::channel(false));
+        let (name, (stop, shutdown)) = ("joins", watch::channel(false));
+        let joining = environment.into_joining(shutdown);
         tasks.spawn(async move {
-            sync.run(requests, shutdown).await;
+            joining.await;
             name
         });
         parts.push((name, stop));

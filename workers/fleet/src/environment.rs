@@ -16,10 +16,11 @@ use process::config::zone::ZoneArgs;
 use process::config::{ConfigError, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
+use tokio::sync::watch;
 use workers::admission::{self, ExistenceCheck};
 use workers::claims::Claimant;
 use workers::directory::MembersToList;
-use workers::directory::{DirectorySync, JoinRequests, Joiner};
+use workers::directory::{JoinRequests, Joiner, joins};
 use workers::file_downloader;
 use workers::keeper::{NightSettings, NightTime};
 use workers::responder::HelpProcessor;
@@ -218,14 +219,9 @@ impl Environment {
         self.joining.as_ref().map(|(joiner, _)| joiner.clone())
     }
 
-    /// The sync of Slack's directory, which runs alongside the workers built before, and their join requests.
-    #[must_use]
-    pub fn into_directory(self) -> (DirectorySync, Option<JoinRequests>) {
-        let Self { ports: Ports { queue, archive, .. }, web, check, joining, members, .. } = self;
-        let sync = DirectorySync::new(web, archive, queue)
-            .with_known_entities(check.known())
-            .with_listed_members(members);
-        (sync, joining.map(|(_, requests)| requests))
+    /// Joins the channels that the workers built before ask for, until the shutdown.
+    pub fn into_joining(self, shutdown: watch::Receiver<bool>) -> impl Future<Output = ()> + Send {
+        joins::run_until_shutdown(self.web, self.joining.map(|(_, requests)| requests), shutdown)
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use ports::workers::{Feature, WORKERS, WorkerSpec};
 use workers::channel_indexer::ChannelIndexer;
+use workers::directory::{DirectorySync, DirectoryWorker};
 use workers::file_downloader::FileDownloader;
 use workers::historian::Historian;
 use workers::keeper::Keeper;
@@ -72,6 +73,15 @@ const BUILDS: [Build; WORKERS.len()] = [
         let (ports, web) = (environment.ports.clone(), Arc::clone(&environment.web));
         let (files, night) = (Arc::clone(&environment.files), environment.night.clone());
         Arc::new(Keeper::new(ports, files, web, environment.claimant(), night))
+    },
+    |environment| {
+        let ports = environment.ports.clone();
+        let (web, archive, queue) =
+            (Arc::clone(&environment.web), Arc::clone(&ports.archive), Arc::clone(&ports.queue));
+        let sync = DirectorySync::new(web, archive, queue)
+            .with_known_entities(environment.check.known())
+            .with_listed_members(environment.members);
+        Arc::new(DirectoryWorker::new(ports, sync, environment.joiner()))
     },
 ];
 

@@ -51,8 +51,10 @@ fn command(spec: &WorkerSpec) -> clap::Command {
         command = command.mut_arg(flag, |flag| flag.hide(!spec.may_use(what)));
     }
     command
-        .mut_arg("no_join", |flag| flag.hide(spec.hourly.is_none()))
-        .mut_arg("members", |flag| flag.hide(spec.hourly.is_none()))
+        .mut_arg("no_join", |flag| {
+            flag.hide(![QueueName::Channels, QueueName::Directory].contains(&spec.queue.name))
+        })
+        .mut_arg("members", |flag| flag.hide(spec.queue.name != QueueName::Directory))
         .mut_arg("backfill", |flag| {
             flag.hide(![QueueName::Backfill, QueueName::Nightly].contains(&spec.queue.name))
         })
@@ -105,15 +107,10 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
         environment.claims.ready().await?;
     }
     let (worker, ports) = (build(&environment), environment.ports.clone());
-    let directory = spec.hourly.map(|_| environment.into_directory());
+    let joining = environment.into_joining(shutdown.clone());
     tracing::info!(worker = worker.name(), queue = %worker.queue(), backend = %args.backend, "working");
-    let directory_sync = async {
-        if let Some((sync, requests)) = directory {
-            sync.run(requests, shutdown.clone()).await;
-        }
-    };
     let settings = RuntimeSettings { longest_wait, ..runtime_settings(&backend) };
-    tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), directory_sync);
+    tokio::join!(runtime::run(worker, ports, settings, shutdown), joining);
     backend.close().await;
     Ok(())
 }

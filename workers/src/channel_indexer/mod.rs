@@ -14,6 +14,7 @@ use ports::queue::QueueName;
 use ports::queue::route::Audience;
 use rules::audience::{Decision, DropReason, shows_public};
 use rules::channel::{ChannelEvent, index};
+use rules::schedule::AppState;
 use rules::visibility::VisibilityEvidence;
 use rules::{Malformed, SlackEvent, gap};
 use slack::catalogue::{APP_RATE_LIMITED, EventRule};
@@ -134,7 +135,8 @@ fn entities(job: &BatchJob<'_>) -> Result<Option<EventEntities>, JobFailure> {
 /// The writes of one job.
 struct ChannelEffects {
     team: TeamId,
-    gaps: Vec<Update>,
+    /// Gaps, and the state of the app.
+    facts: Vec<Update>,
     visibility: Option<VisibilityEvidence>,
     change: Option<ChannelEvent>,
     /// Whether they follow from an event, whose channel decides whether they are written.
@@ -145,7 +147,7 @@ impl ChannelEffects {
     /// Reads the writes of a job, if it is stored; `None` if there is nothing to write.
     fn read(payload: &DecodedPayload<'_>) -> Result<Option<Self>, JobFailure> {
         let facts =
-            |team, gaps| Ok(Some(Self { team, gaps, visibility: None, change: None, is_event: false }));
+            |team, facts| Ok(Some(Self { team, facts, visibility: None, change: None, is_event: false }));
         if let DecodedPayload::Refused { team, gap: refused } = payload {
             return facts(team.clone(), vec![refused.clone()]);
         }
@@ -162,15 +164,16 @@ impl ChannelEffects {
         }
         let Some(event) = event else { return Ok(None) };
         let change = ChannelEvent::read(event)?;
-        let gaps = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
+        let mut facts = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
             Some(joined) => vec![joined],
             None => gap::facts(event)?,
         };
-        if change.is_none() && gaps.is_empty() {
+        facts.extend(AppState::from_event(event));
+        if change.is_none() && facts.is_empty() {
             return Ok(None);
         }
         let visibility = VisibilityEvidence::from_event(event).filter(|_| change.is_none());
-        Ok(Some(Self { team: event.team.clone(), gaps, visibility, change, is_event: true }))
+        Ok(Some(Self { team: event.team.clone(), facts, visibility, change, is_event: true }))
     }
 }
 
@@ -246,10 +249,10 @@ impl Worker for ChannelIndexer {
 }
 
 impl ChannelIndexer {
-    /// Writes what no channel is folded from: gaps, what an event shows about its channel, the team.
+    /// Writes what no channel is folded from: facts, what an event shows about its channel, the team.
     async fn write_facts(&self, effects: &ChannelEffects) -> Result<(), ArchiveError> {
-        let gaps: Vec<&Update> = effects.gaps.iter().collect();
-        for written in self.archive.write_all(&gaps).await {
+        let facts: Vec<&Update> = effects.facts.iter().collect();
+        for written in self.archive.write_all(&facts).await {
             written?;
         }
         note_visibility(&*self.archive, effects.visibility.as_slice()).await?;

@@ -4,6 +4,7 @@
 //! One concurrent call per workspace, at the rate limit of the method: 10,000 channels take some 200 minutes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -12,7 +13,7 @@ use metrics::counter;
 use ports::metrics::DIRECTORY_JOINS;
 use slack::ids::{ChannelId, TeamId};
 use slack_api::{ApiError, Method, WebApi};
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::joiner::JoinRequests;
@@ -25,9 +26,6 @@ const MAX_REASONS: usize = 32;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-
-/// The channels of a workspace that a sync found the app is not in. They replace those of an earlier sync.
-pub type FoundChannels = (TeamId, Vec<ChannelId>);
 
 /// How long to retry if Slack cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,10 +66,10 @@ struct Joined {
 /// point: the next sync finds the channels that are left.
 pub async fn run(
     api: &WebApi,
-    mut asked: JoinRequests,
-    mut found: mpsc::Receiver<FoundChannels>,
+    requests: JoinRequests,
     retry_limit: RetryLimit,
 ) -> BTreeMap<TeamId, JoinCounts> {
+    let JoinRequests { mut asked, mut found } = requests;
     let mut joins_by_team: BTreeMap<TeamId, TeamJoins> = BTreeMap::new();
     let mut joining: FuturesUnordered<BoxFuture<'_, Joined>> = FuturesUnordered::new();
     loop {
@@ -94,6 +92,26 @@ pub async fn run(
         }
     }
     joins_by_team.into_iter().map(|(team, team_joins)| (team, team_joins.counts)).collect()
+}
+
+/// Joins requested and found channels until the shutdown; without `requests`, only waits for it.
+pub async fn run_until_shutdown(
+    api: Arc<WebApi>,
+    requests: Option<JoinRequests>,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let joining = async {
+        if let Some(requests) = requests {
+            run(&api, requests, RetryLimit::Endless).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    // The next sync finds the channels that are left.
+    tokio::select! {
+        biased;
+        _ = shutdown.wait_for(|shutdown| *shutdown) => {}
+        () = joining => {}
+    }
 }
 
 impl TeamJoins {

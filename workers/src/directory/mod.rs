@@ -1,18 +1,17 @@
-//! The directory: syncs channels, people, user groups and emoji from Slack to the archive.
+//! directory: syncs channels, people, user groups and emoji from Slack to the archive, one workspace per job.
 //!
-//! Not a worker: it has no queue. It runs when a process starts, every hour after that, and on request, for
-//! every workspace with a token.
+//! * [`worker`] sends a job for each workspace that is due, and syncs it; [`due`] stores when it is due next.
 //! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`], [`user_groups`] and
 //!   [`organisations`]; lists are read page by page by [`listing`]; [`pins`], channel by channel.
 //! * [`members`] lists the members of channels.
 //! * [`asked`]: lists that a command asks for, and that are not stored.
 //! * [`daily`] reads what no event reports about a channel, such as its bookmarks, once a day.
-//! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
-//! * [`schedule`] runs both for the life of the process.
+//! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests more.
 
 pub mod asked;
 pub(crate) mod channels;
 mod daily;
+mod due;
 mod emoji;
 mod joiner;
 pub mod joins;
@@ -23,9 +22,9 @@ mod people;
 mod pictures;
 mod pins;
 pub mod report;
-mod schedule;
 mod sync;
 mod user_groups;
+mod worker;
 
 use std::sync::Arc;
 
@@ -38,6 +37,7 @@ pub use daily::{StoredBookmarks, store_bookmarks};
 pub use joiner::{JoinRequests, Joiner};
 pub use members::MembersToList;
 pub use report::{SyncError, SyncReport};
+pub use worker::{AT_ONCE, DirectoryWorker};
 
 use crate::admission::KnownEntities;
 use crate::admission::marks::Marks;

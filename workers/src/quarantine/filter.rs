@@ -54,6 +54,7 @@ pub(super) fn team_of(body: &str) -> Option<TeamId> {
         | Payload::Backfill(raw)
         | Payload::Fill(raw)
         | Payload::Night(raw)
+        | Payload::Sync(raw)
         | Payload::Stats(raw)
         | Payload::Question(raw)
         | Payload::Reply(raw)
@@ -78,7 +79,7 @@ mod tests {
         ]
         .into_iter()
         .chain(
-            ["file", "image", "backfill", "stats", "question", "reply"]
+            ["file", "image", "backfill", "stats", "question", "reply", "night", "sync"]
                 .map(|kind| encode_job(kind, &json!({ "team": "T1", "channel": "C1", "other": [null] }))),
         ) {
             assert_eq!(team_of(&body).as_ref().map(TeamId::as_str), Some("T1"), "{body}");

@@ -15,6 +15,7 @@ use rules::history::job::{FillJob, SpanJob};
 use rules::history::proof::NightJob;
 use rules::question::QuestionId;
 use rules::question::job::{QuestionJob, ReplyJob};
+use rules::schedule::SyncJob;
 use rules::{Change, SlackEvent, gap};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -64,6 +65,8 @@ pub enum DecodedPayload<'j> {
     Reply(ReplyJob),
     /// A turn of a night's work.
     Night(NightJob),
+    /// A workspace whose directory is to be synced.
+    Sync(SyncJob),
 }
 
 /// A request that Slack sent.
@@ -100,6 +103,7 @@ impl<'j> DecodedPayload<'j> {
             Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
             Payload::Reply(raw) => Self::Reply(ReplyJob::decode(raw)?),
             Payload::Night(raw) => Self::Night(NightJob::decode(raw)?),
+            Payload::Sync(raw) => Self::Sync(SyncJob::decode(raw)?),
             Payload::Wake(_) => return Err(JobFailure::Permanent("a wake is not in its group".into())),
         };
         Ok((payload, origin))
@@ -119,6 +123,7 @@ impl<'j> DecodedPayload<'j> {
             Self::Question(_) => "a question",
             Self::Reply(_) => "an answer",
             Self::Night(_) => "the work of a night",
+            Self::Sync(_) => "the sync of a directory",
         }
     }
 }
@@ -165,6 +170,7 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
         | Payload::Fill(_)
         | Payload::Stats(_)
         | Payload::Night(_)
+        | Payload::Sync(_)
         | Payload::Wake(_) => Some(Vec::new()),
     }
 }

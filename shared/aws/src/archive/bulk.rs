@@ -126,10 +126,10 @@ impl Bulk {
     /// Loads the packed attributes of an item. Attributes of the same names in its row are newer.
     pub(super) async fn load_packed(&self, stored: &StoredItem) -> Result<Attributes, ArchiveError> {
         let Some(reference) = &stored.packed else { return Ok(Attributes::new()) };
-        match self.fetch(reference).await? {
-            Value::Object(attributes) => Ok(attributes.into_iter().collect()),
-            _ => Err(self.not_ours(&reference.object, "it is no object")),
-        }
+        let Value::Object(attributes) = self.fetch(reference).await? else {
+            return Err(self.not_ours(&reference.object, "it is no object"));
+        };
+        Ok(attributes.into_iter().collect())
     }
 
     /// Loads the bulk of many items, in order.

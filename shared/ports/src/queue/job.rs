@@ -1,7 +1,7 @@
 //! Jobs, the bodies of messages: `{"v":1,"event":…}`, the bytes that Slack signed without the verification
 //! token, with the `run` of ingest that accepted the event; or a `file` or an `image` to fetch; or an
 //! interval in which requests were `refused`; or a span to `backfill`, a day for `stats`, a `question` to
-//! answer, or a `reply` to post; or a `night` of a workspace; or the `run` of ingest that begins; or a `wake`, with which the runtime sends jobs
+//! answer, or a `reply` to post; or a `night` of a workspace, or the `sync` of its directory; or the `run` of ingest that begins; or a `wake`, with which the runtime sends jobs
 //! back that wait aside.
 
 use std::borrow::Cow;
@@ -61,6 +61,8 @@ pub enum Payload<'a> {
     Reply(&'a RawValue),
     /// A turn of a night's work in a workspace.
     Night(&'a RawValue),
+    /// A workspace whose directory is to be synced.
+    Sync(&'a RawValue),
     /// The beginning of a run of ingest, which has no event yet.
     Run(&'a RawValue),
     /// A turn of the jobs of a workspace that wait aside: see [`super::waiting`].
@@ -95,6 +97,8 @@ struct JobBody<'a> {
     reply: Option<&'a RawValue>,
     #[serde(borrow)]
     night: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sync: Option<&'a RawValue>,
     #[serde(borrow)]
     wake: Option<&'a RawValue>,
 }
@@ -157,7 +161,7 @@ pub enum JobError {
     Malformed(#[from] serde_json::Error),
     /// It has no payload that this version knows: retrying cannot help.
     #[error(
-        "the job has no event, file, image, refused time, span to backfill, history to fill, day to count, question, reply, night, run or wake"
+        "the job has no event, file, image, refused time, span to backfill, history to fill, day to count, question, reply, night, sync, run or wake"
     )]
     NoPayload,
     /// Written by a newer version: a newer worker will understand it.
@@ -202,6 +206,7 @@ impl<'a> Job<'a> {
             question,
             reply,
             night,
+            sync,
             wake,
         } = serde_json::from_str(body)?;
         if v > VERSION {
@@ -212,7 +217,8 @@ impl<'a> Job<'a> {
         let payload = payload.or(backfill.map(Payload::Backfill)).or(fill.map(Payload::Fill));
         let payload = payload.or(stats.map(Payload::Stats));
         let payload = payload.or(question.map(Payload::Question)).or(reply.map(Payload::Reply));
-        let payload = payload.or(night.map(Payload::Night)).or(wake.map(Payload::Wake));
+        let payload = payload.or(night.map(Payload::Night)).or(sync.map(Payload::Sync));
+        let payload = payload.or(wake.map(Payload::Wake));
         let is_payload = |raw: &&RawValue| raw.get().starts_with('{');
         let payload = payload.or(run.filter(is_payload).map(Payload::Run));
         // A malformed id must not fail the event.

@@ -328,7 +328,7 @@ pub fn dropped_in_hour(team: &TeamId, micros: i64) -> Update {
 
 /// Whether the bot's token was revoked: a revoked user token opens no gap. An event without tokens is treated
 /// as a revocation of the bot's.
-fn revokes_bot(raw: &RawValue) -> bool {
+pub(crate) fn revokes_bot(raw: &RawValue) -> bool {
     let event = envelope::parse_value(raw.get()).unwrap_or_default();
     match event.pointer("/tokens/bot") {
         Some(Value::Array(bot)) => !bot.is_empty(),

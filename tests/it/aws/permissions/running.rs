@@ -188,8 +188,8 @@ async fn running_parts_send_only_permitted_requests() {
 
     let ingest = WatchedPart::of(&["ingest"]).await;
     let writer = WatchedPart::of(&["message-writer"]).await;
-    // One process runs both parts.
-    let indexer = WatchedPart::of(&["channel-indexer", "directory"]).await;
+    let indexer = WatchedPart::of(&["channel-indexer"]).await;
+    let directory = WatchedPart::of(&["directory"]).await;
     let downloader = WatchedPart::of(&["file-downloader"]).await;
     let server = process::ingest(&installation.with_endpoint(&ingest.proxy.endpoint)).await;
     let of_files = format!("{}/api/", files.uri());
@@ -197,12 +197,13 @@ async fn running_parts_send_only_permitted_requests() {
         writer.worker(&installation, "message-writer", &of_files).await,
         indexer.worker(&installation, "channel-indexer", &slack.url()).await,
         downloader.worker(&installation, "file-downloader", &of_files).await,
+        directory.worker(&installation, "directory", &slack.url()).await,
     ];
     let mut sender = EventClient::for_address(server.address, RetryDelays::none());
     for body in bodies(&files) {
         assert_eq!(sender.deliver(&body).await, Ok(1), "{}", server.process.log());
     }
-    workers[1].wait_for_log("the directory is synced", DRAIN_DEADLINE).await;
+    workers[3].wait_for_log("the directory is synced", DRAIN_DEADLINE).await;
     installation.wait_until_drained(DRAIN_DEADLINE).await;
     for worker in workers {
         worker.stop().await;
@@ -223,6 +224,7 @@ async fn running_parts_send_only_permitted_requests() {
             ],
         ),
         (&indexer, &["sqs:DeleteMessage", "dynamodb:Query", "dynamodb:UpdateItem"]),
+        (&directory, &["sqs:DeleteMessage", "dynamodb:Query", "dynamodb:UpdateItem"]),
         (&downloader, &["sqs:DeleteMessage", "dynamodb:UpdateItem", "s3:PutObject", "s3:ListBucket"]),
     ] {
         let actions = watched.assert_permitted(names);

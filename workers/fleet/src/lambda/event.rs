@@ -10,7 +10,7 @@ pub(super) struct FunctionInput {
     /// Messages of one queue.
     #[serde(rename = "Records", default)]
     pub(super) records: Vec<SqsMessage>,
-    /// The command otherwise: [`aws_resources::SYNC`] or [`aws_resources::DEAD_LETTERS`].
+    /// The command otherwise: [`aws_resources::DEAD_LETTERS`].
     #[serde(default)]
     pub(super) annalist: Option<String>,
 }

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws::{SqsBatchResponse, deliveries};
+use aws_resources::DEAD_LETTERS;
 use aws_resources::names::Names;
-use aws_resources::{DEAD_LETTERS, SYNC};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use ports::clock::{SharedClock, SystemClock, TimestampMs};
 use ports::queue::{QueueRef, ReceiveRequest};
 use ports::workers::WorkerSpec;
 use process::config::backend::Backend;
 use process::telemetry;
+use slack_api::WebApi;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
-use workers::directory::{DirectorySync, JoinRequests};
+use workers::directory::JoinRequests;
+use workers::directory::joins::{self, RetryLimit};
 use workers::runtime::{
     Ports, RuntimeSettings, Worker, handle_messages, report_waiting, return_dead_letters,
 };
@@ -30,6 +32,9 @@ use crate::worker_args::WorkerArgs;
 /// Jobs that are not done this long before Lambda ends the function are stopped and returned with a backoff:
 /// if Lambda ended the function, its messages would be invisible for their whole visibility timeout.
 const BEFORE_THE_END: Duration = Duration::from_secs(3);
+
+/// Attempts in a row before Slack counts as unreachable for an invocation.
+const JOIN_TRIES: u32 = 3;
 
 /// Dead letters received in one call.
 const DEAD_LETTERS_AT_ONCE: usize = 10;
@@ -54,15 +59,15 @@ pub(crate) async fn serve(
     let longest_wait = settings.waiting.longest_wait();
     let environment = Environment::from_backend(&backend, &clock, settings);
     let (worker, ports) = (build(&environment), environment.ports.clone());
-    let directory = spec.hourly.map(|_| environment.into_directory());
-    let directory = directory.map(|(sync, requests)| (sync, Mutex::new(requests)));
+    let (web, requests) = (environment.web, environment.joining.map(|(_, requests)| requests));
     let settings = RuntimeSettings {
         visibility_timeout: spec.queue.visibility_timeout(),
         drain_deadline: DRAIN,
         longest_wait,
         ..runtime_settings(&backend)
     };
-    let function = Arc::new(WorkerFunction { names, ports, worker, directory, settings });
+    let function =
+        Arc::new(WorkerFunction { names, ports, worker, web, requests: Mutex::new(requests), settings });
     let answer = service_fn(move |invocation: LambdaEvent<FunctionInput>| {
         let (function, metrics) = (Arc::clone(&function), metrics.clone());
         async move {
@@ -79,7 +84,8 @@ struct WorkerFunction {
     names: Names,
     ports: Ports,
     worker: Arc<dyn Worker>,
-    directory: Option<(DirectorySync, Mutex<Option<JoinRequests>>)>,
+    web: Arc<WebApi>,
+    requests: Mutex<Option<JoinRequests>>,
     settings: RuntimeSettings,
 }
 
@@ -112,26 +118,16 @@ impl WorkerFunction {
 
     /// Runs a command of the schedule.
     async fn run_command(&self, command: &str, until: Instant) -> Result<(), Error> {
-        if command == DEAD_LETTERS {
-            // Dead letters that do not fit into the time left wait for the next hour.
-            drop(timeout_at(until, self.drain_dead_letters()).await);
-            drop(timeout_at(until, self.rouse_waiting()).await);
-            if self.worker.poll_interval().is_some() {
-                drop(timeout_at(until, self.worker.poll()).await);
-            }
-            return Ok(());
-        }
-        let (SYNC, Some((sync, requests))) = (command, &self.directory) else {
+        if command != DEAD_LETTERS {
             return Err(format!("{} has no command {command:?}", self.worker.name()).into());
-        };
-        let join = requests.lock().await.is_some();
-        match timeout_at(until, sync.run_once(join)).await {
-            Ok(synced) => Ok(synced?),
-            Err(_) => {
-                tracing::warn!("the directory took longer than the function may; the next sync completes it");
-                Ok(())
-            }
         }
+        // Dead letters that do not fit into the time left wait for the next invocation.
+        drop(timeout_at(until, self.drain_dead_letters()).await);
+        drop(timeout_at(until, self.rouse_waiting()).await);
+        if self.worker.poll_interval().is_some() {
+            drop(timeout_at(until, self.worker.poll()).await);
+        }
+        Ok(())
     }
 
     /// Moves dead letters to quarantine until the queue is empty. Those that cannot be written stay invisible
@@ -165,16 +161,14 @@ impl WorkerFunction {
         }
     }
 
-    /// Joins new channels before Lambda freezes the function: Slack does not deliver messages written before
-    /// the join.
+    /// Joins channels before Lambda freezes the function: Slack does not deliver messages written before the join.
     async fn join_requested_channels(&self, until: Instant) {
-        let Some((sync, requests)) = &self.directory else { return };
-        if let Some(requests) = &mut *requests.lock().await
-            && timeout_at(until, sync.join(requests)).await.is_err()
-        {
-            tracing::warn!(
-                "there was no time left to join new channels; the next sync of the directory does it"
-            );
+        let Some(requests) = self.requests.lock().await.as_mut().map(JoinRequests::take_waiting) else {
+            return;
+        };
+        let joining = joins::run(&self.web, requests, RetryLimit::Failures(JOIN_TRIES));
+        if timeout_at(until, joining).await.is_err() {
+            tracing::warn!("there was no time left to join channels; the next sync of the directory does it");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::{Item, Query, key, query_all};
-use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{Queue, QueueName};
 use reader::directory as index;
 use rules::project;
@@ -17,10 +17,10 @@ use testkit::faults::{FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
-use workers::directory::{DirectorySync, SyncReport};
-use workers::runtime::{JobOutcome, Worker};
+use workers::directory::{DirectorySync, DirectoryWorker, Joiner, SyncReport};
+use workers::runtime::{JobOutcome, Ports, Worker};
 
-use testkit::deliveries::delivery;
+use testkit::deliveries::{delivery, receive_visible};
 
 pub(super) const TOKEN: &str = "xoxb-1";
 
@@ -32,6 +32,8 @@ pub(super) struct DirectoryFixture {
     pub(super) archive: Arc<MemoryArchive>,
     calls: Arc<RecordedCalls>,
     pub(super) queue: Arc<MemoryQueue>,
+    pub(super) clock: Arc<ManualClock>,
+    client: Arc<WebApi>,
     pub(super) sync: DirectorySync,
 }
 
@@ -50,10 +52,40 @@ impl DirectoryFixture {
     fn asking(client: Arc<WebApi>, slack: FakeSlack) -> Self {
         let (archive, calls) = (Arc::new(MemoryArchive::new()), Arc::<RecordedCalls>::default());
         let counted = FaultyArchive::with_schedule(archive.clone(), calls.clone());
-        let clock: SharedClock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
-        let queue = Arc::new(MemoryQueue::new(clock));
-        let sync = DirectorySync::new(client, Arc::new(counted), queue.clone());
-        Self { slack, archive, calls, queue, sync }
+        let clock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
+        let queue = Arc::new(MemoryQueue::new(clock.clone()));
+        let sync = DirectorySync::new(Arc::clone(&client), Arc::new(counted), queue.clone());
+        Self { slack, archive, calls, queue, clock, client, sync }
+    }
+
+    pub(super) fn ports(&self) -> Ports {
+        Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() }
+    }
+
+    /// The worker of a process that begins now.
+    pub(super) fn worker(&self, joiner: Option<Joiner>) -> DirectoryWorker {
+        let sync = DirectorySync::new(Arc::clone(&self.client), self.archive.clone(), self.queue.clone());
+        DirectoryWorker::new(self.ports(), sync, joiner)
+    }
+
+    /// The worker of a process with another token.
+    pub(super) fn with_token(&self, token: &str) -> DirectoryWorker {
+        let client = self.slack.client_in_memory(token);
+        let sync = DirectorySync::new(client, self.archive.clone(), self.queue.clone());
+        DirectoryWorker::new(self.ports(), sync, None)
+    }
+
+    /// Lets the worker look for what is due once, and do it. Returns the number of jobs.
+    pub(super) async fn work(&self, worker: &DirectoryWorker) -> usize {
+        worker.poll().await;
+        let jobs = receive_visible(&*self.queue, QueueName::Directory).await;
+        let outcomes = worker.handle(&jobs).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
+        for job in &jobs {
+            let receipt = std::slice::from_ref(&job.receipt);
+            assert!(self.queue.ack(QueueName::Directory.into(), receipt).await.iter().all(Result::is_ok));
+        }
+        jobs.len()
     }
 
     /// The number of updates that the sync has written since the last call.

@@ -4,7 +4,7 @@ use ports::archive::key;
 use reader::history;
 use serde_json::json;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, channel, one_token, refusal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use workers::directory::Joiner;
 use workers::directory::joins::{self, RetryLimit};
@@ -13,7 +13,8 @@ use super::fixture::{DEADLINE, DirectoryFixture, TOKEN, id, team, ts};
 
 #[tokio::test]
 async fn public_channels_are_joined_and_a_new_one_too() {
-    let DirectoryFixture { slack, sync, .. } = DirectoryFixture::new(FakeWorkspace::half_joined("T1")).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::half_joined("T1")).await;
+    let slack = &fixture.slack;
     slack.change_workspace(TOKEN, |workspace| {
         let mut created = channel("C0NEW", "new");
         created["is_archived"] = true.into();
@@ -22,6 +23,8 @@ async fn public_channels_are_joined_and_a_new_one_too() {
     let (joiner, requests) = Joiner::new();
     let (stop, shutdown) = watch::channel(false);
     joiner.ask(&team("T1"), &id("C0NEW"));
+    let worker = fixture.worker(Some(joiner));
+    fixture.work(&worker).await;
     let joined = async {
         // Three calls for listed channels, and one for the requested channel, which is archived by now.
         while slack.call_count("conversations.join") < 4 {
@@ -29,17 +32,17 @@ async fn public_channels_are_joined_and_a_new_one_too() {
         }
         stop.send_replace(true);
     };
-    timeout(DEADLINE, async { tokio::join!(sync.run(Some(requests), shutdown), joined) }).await.unwrap();
+    let joining = joins::run_until_shutdown(slack.client_in_memory(TOKEN), Some(requests), shutdown);
+    timeout(DEADLINE, async { tokio::join!(joining, joined) }).await.unwrap();
     assert_eq!(slack.joined(TOKEN), ["C00002", "C00003", "C00004"]);
 }
 
 async fn join(slack: &FakeSlack, channels: &[&str]) -> joins::JoinCounts {
-    let (found, lists) = mpsc::channel(1);
-    found.try_send((team("T1"), channels.iter().map(|channel| id(channel)).collect())).unwrap();
-    drop(found);
-    let (_, requests) = Joiner::new();
+    let (joiner, requests) = Joiner::new();
+    joiner.found(team("T1"), channels.iter().map(|channel| id(channel)).collect());
+    drop(joiner);
     let api = slack.client(one_token(TOKEN));
-    let joining = joins::run(&api, requests, lists, RetryLimit::Failures(2));
+    let joining = joins::run(&api, requests, RetryLimit::Failures(2));
     timeout(DEADLINE, joining).await.unwrap().remove(&team("T1")).unwrap()
 }
 

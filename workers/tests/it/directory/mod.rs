@@ -5,6 +5,7 @@ mod fixture;
 mod joining;
 mod memberships;
 mod pins;
+mod ticks;
 mod unlisted;
 mod user_groups;
 
@@ -18,11 +19,9 @@ use serde_json::{Value, json};
 use slack_api::{ApiError, Method};
 use testkit::deliveries::receive_visible;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, channel, person, refusal, tokens};
-use tokio::sync::watch;
-use tokio::time::timeout;
 use workers::directory::SyncError;
 
-use fixture::{DEADLINE, DirectoryFixture, TOKEN, id, team, ts};
+use fixture::{DirectoryFixture, TOKEN, id, team, ts};
 
 #[tokio::test]
 async fn every_person_and_every_channel_on_every_page_is_stored() {
@@ -325,23 +324,11 @@ async fn each_workspace_is_read_with_its_own_token_and_no_channel_is_joined_by_d
     );
     slack.set_workspace("xoxb-2", FakeWorkspace::with_size("T2", 1, 3));
     let fixture = DirectoryFixture::with(slack, tokens(&[("T1", TOKEN), ("T2", "xoxb-2")]));
-    let (_stop, shutdown) = watch::channel(false);
-    let DirectoryFixture { slack, archive, sync, .. } = fixture;
-    let synced = async {
-        loop {
-            let count = async |team_id| {
-                let synced = ItemKey::directory_sync(&team(team_id));
-                archive.get(&synced).await.unwrap().map(|row| row.attributes["users"].clone())
-            };
-            if let (Some(one), Some(two)) = (count("T1").await, count("T2").await) {
-                return (one, two);
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        () = sync.run(None, shutdown) => panic!("it runs until the shutdown"),
-        counts = timeout(DEADLINE, synced) => assert_eq!(counts.unwrap(), (json!(1), json!(3))),
+    assert_eq!(fixture.work(&fixture.worker(None)).await, 2);
+    let DirectoryFixture { slack, archive, .. } = fixture;
+    for (team_id, people) in [("T1", 1), ("T2", 3)] {
+        let synced = archive.get(&ItemKey::directory_sync(&team(team_id))).await.unwrap().unwrap();
+        assert_eq!(synced.attributes["users"], json!(people));
     }
     let used = |token: &str| slack.calls().iter().filter(|call| call.token == token).count();
     // One call for the identity of the token, one for its date and its name, and four lists; two for each channel that
