@@ -14,7 +14,7 @@ use process::config::socket::{SocketArgs, socket_api};
 use process::config::viewer::ViewerArgs;
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
 use process::telemetry::{self, listener};
-use slack::signature::SigningSecrets;
+use slack::signing_table::SigningTable;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         if let Some(warning) = config::settings_warning() {
             tracing::warn!("{warning}");
         }
-        let secrets = config::optional_signing_secrets().await?;
+        let secrets = config::optional_signing_table().await?;
         let socket = socket_api(&args.work.slack)?;
         if secrets.is_none() && socket.is_none() {
             return Err(ConfigError::NoSigningSecret.into());
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 async fn serve(
     args: &UpArgs,
-    (secrets, socket): (Option<Arc<Reread<SigningSecrets>>>, Option<SocketMode>),
+    (secrets, socket): (Option<Arc<Reread<SigningTable>>>, Option<SocketMode>),
     work: WorkSettings,
     endpoint: Option<ViewerEndpoint>,
     out: &mut dyn Write,

@@ -181,7 +181,8 @@ impl Process {
     ) -> (Self, oneshot::Receiver<T>) {
         let program = command.as_std().get_program().to_owned();
         let name = Path::new(&program).file_name().map_or_else(String::new, lossy);
-        let verifies_elsewhere = |name| name == "SLACK_SIGNING_SECRET_ARN" || name == "SLACK_APP_TOKEN";
+        let elsewhere = ["SLACK_SIGNING_SECRET_ARN", "SLACK_SIGNING_SECRETS_FILE", "SLACK_APP_TOKEN"];
+        let verifies_elsewhere = |name| elsewhere.iter().any(|elsewhere| name == *elsewhere);
         if !command.as_std().get_envs().any(|(name, _)| verifies_elsewhere(name)) {
             command.env("SLACK_SIGNING_SECRET", SIGNING_SECRET);
         }
