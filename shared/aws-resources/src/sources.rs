@@ -7,8 +7,7 @@
 use serde_json::{Value, json};
 
 use super::functions::TemplateFunction;
-use super::parameters;
-use super::{Resources, attribute_of, queues, reference};
+use super::{Resources, attribute_of, parameters, queues, reference, rollout};
 use crate::permissions::PermittedPart;
 use crate::{DEAD_LETTERS, SYNC};
 use ports::workers::WorkerSpec;
@@ -32,7 +31,7 @@ fn queue_source(function: &TemplateFunction, worker: &WorkerSpec) -> (String, Va
         "Type": "AWS::Lambda::EventSourceMapping",
         "Properties": {
             "EventSourceArn": attribute_of(&id, "Arn"),
-            "FunctionName": reference(&function.id()),
+            "FunctionName": function.invoked(reference(&function.id())),
             "BatchSize": BATCH,
             // Otherwise one message that has to wait would also return the messages before it.
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
@@ -66,6 +65,10 @@ fn hourly_schedule(function: &TemplateFunction) -> [(String, Value); 3] {
             "MaximumEventAgeInSeconds": 3600,
         },
     });
+    if function.is_gradual() {
+        once["Properties"]["Qualifier"] = rollout::ALIAS.into();
+        once["DependsOn"] = function.alias_id().into();
+    }
     parameters::only_if(&mut once, function.condition());
     [rule, permission, (format!("{id}Once"), once)]
 }
@@ -78,7 +81,8 @@ fn schedule(
     target: &str,
     command: &str,
 ) -> [(String, Value); 2] {
-    let (arn, input) = (attribute_of(&function.id(), "Arn"), json!({ "annalist": command }).to_string());
+    let arn = function.invoked(attribute_of(&function.id(), "Arn"));
+    let input = json!({ "annalist": command }).to_string();
     let mut rule = json!({
         "Type": "AWS::Events::Rule",
         "Properties": {

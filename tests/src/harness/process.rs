@@ -341,6 +341,20 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Ends it like [`Process::stop`], after which its standard output must contain this text.
+    ///
+    /// # Panics
+    /// As [`Process::stop`], or if its output lacks the text.
+    pub async fn stop_after_output(self, what: &str) {
+        let output = self.output.clone();
+        self.stop().await;
+        if timeout(END_DEADLINE, output.wait_until(|text| text.contains(what))).await.is_err() {
+            panic!("{what:?} is not in the output:\n{}", output.text());
+        }
+    }
+}
+
 /// Panics if any line of the program contained a secret.
 impl Drop for Process {
     fn drop(&mut self) {
