@@ -18,6 +18,7 @@ use slack::signing_table::SigningTable;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
+use workers::archive_version;
 
 use crate::composition::{Composition, listen, wait_until_true};
 use crate::operate::backup::embedded_folder;
@@ -132,6 +133,7 @@ async fn serve(
     backend.archive().ready().await?;
     backend.files().ready().await?;
     backend.claims().ready().await?;
+    archive_version::check(&*backend.archive()).await?;
     let channels = channels_step(&work);
     // An archive on AWS has many writers. One `annalist index --follow` maintains the index, on the machine
     // that searches.
@@ -170,8 +172,10 @@ async fn serve(
     } else {
         tracing::info!("{CONSENT}");
     }
+    let archive = backend.archive();
     let broken = tokio::select! {
         () = wait_until_true(shutdown) => None,
+        newer = archive_version::wait_until_newer(&*archive) => Some(newer.into()),
         broken = composition.wait_for_failure() => Some(broken),
     };
     composition.drain().await;

@@ -21,6 +21,7 @@ use process::telemetry::{self, listener};
 use tokio::sync::watch;
 #[cfg(feature = "aws")]
 use tokio::time::timeout;
+use workers::archive_version;
 use workers::runtime::{self, RuntimeSettings};
 
 use crate::Build;
@@ -104,6 +105,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     // Report a wrong setting now, and not in every job.
     environment.ports.queue.ready().await?;
     environment.ports.archive.ready().await?;
+    archive_version::check(&*environment.ports.archive).await?;
     environment.files.ready().await?;
     if spec.may_use(Uses::Claims) {
         environment.claims.ready().await?;
@@ -117,9 +119,15 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
         }
     };
     let settings = RuntimeSettings { longest_wait, ..runtime_settings(&backend) };
-    tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), directory_sync);
+    let archive = Arc::clone(&ports.archive);
+    let working =
+        async { tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), directory_sync) };
+    let newer = tokio::select! {
+        _ = working => None,
+        newer = archive_version::wait_until_newer(&*archive) => Some(newer),
+    };
     backend.close().await;
-    Ok(())
+    newer.map_or(Ok(()), |newer| Err(newer.into()))
 }
 
 /// Serves metrics if there is an address for them. On Fargate they go to the log, where the template's alarms find them.

@@ -17,6 +17,7 @@ use process::config::backend::Backend;
 use process::telemetry;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
+use workers::archive_version;
 use workers::directory::{DirectorySync, JoinRequests};
 use workers::runtime::{
     Ports, RuntimeSettings, Worker, handle_messages, report_waiting, return_dead_letters,
@@ -113,6 +114,8 @@ impl WorkerFunction {
     /// Runs a command of the schedule.
     async fn run_command(&self, command: &str, until: Instant) -> Result<(), Error> {
         if command == DEAD_LETTERS {
+            // Not when a function starts, which each message may make it do: all are deployed together.
+            archive_version::check(&*self.ports.archive).await?;
             // Dead letters that do not fit into the time left wait for the next hour.
             drop(timeout_at(until, self.drain_dead_letters()).await);
             drop(timeout_at(until, self.rouse_waiting()).await);
