@@ -5,6 +5,7 @@ use std::io;
 use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs};
 use tokio::runtime::{Builder, Runtime};
+use workers::archive_version;
 
 /// Opens an existing archive, runs `work` on it, and closes it.
 pub(crate) fn on_archive(
@@ -21,12 +22,30 @@ pub(crate) async fn with_archive(
     work_with(Backend::open_existing(backend_args, SystemClock::shared()).await?, work).await
 }
 
+/// The same for a command that writes to the archive, which a newer version may have forbidden.
+pub(crate) fn on_written_archive(
+    backend_args: &BackendArgs,
+    work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    on_archive(backend_args, async |backend| {
+        archive_version::refuse_newer(&*backend.archive()).await?;
+        work(backend).await
+    })
+}
+
 /// Opens an archive, creating a missing one, for a command that fills it.
 pub(crate) fn on_new_archive(
     backend_args: &BackendArgs,
     work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    block_on(async { work_with(Backend::open(backend_args, SystemClock::shared()).await?, work).await })?
+    block_on(async {
+        let backend = Backend::open(backend_args, SystemClock::shared()).await?;
+        work_with(backend, async |backend| {
+            archive_version::check(&*backend.archive()).await?;
+            work(backend).await
+        })
+        .await
+    })?
 }
 
 async fn work_with(

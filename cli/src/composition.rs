@@ -16,7 +16,7 @@ use ports::reread::Reread;
 use process::config::ConfigError;
 use process::config::backend::Backend;
 use search::background;
-use slack::signature::SigningSecrets;
+use slack::signing_table::SigningTable;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -42,7 +42,7 @@ impl Composition {
     pub(crate) fn start(
         backend: &Backend,
         listener: TcpListener,
-        (secrets, socket): (Option<Arc<Reread<SigningSecrets>>>, Option<SocketMode>),
+        (secrets, socket): (Option<Arc<Reread<SigningTable>>>, Option<SocketMode>),
         clock: &SharedClock,
         mut work: WorkSettings,
         index: Option<PathBuf>,
@@ -147,6 +147,7 @@ mod tests {
     use ports::clock::{Clock, ManualClock, TimestampMs};
     use search::follower::BATCH_SIZE;
     use secrecy::SecretString;
+    use slack::signature::SigningSecrets;
     use testkit::corpus::event;
     use tokio::sync::mpsc::{UnboundedSender, error::TryRecvError, unbounded_channel};
     use viewer::access::people::PeopleSettings;
@@ -215,7 +216,7 @@ mod tests {
         let secrets = SigningSecrets::parse(&SecretString::from("x".repeat(32))).unwrap();
         let ingest = TowerToHyperService::new(ingest::router(Ingest {
             queue: fixture.backend.queue(),
-            secrets: Some(Arc::new(Reread::fixed(secrets.clone()))),
+            secrets: Some(Arc::new(Reread::fixed(secrets.clone().into()))),
             clock: ManualClock::starting_at(TimestampMs(NOW_S * 1_000)),
             limits: ingest::IngestLimits::default(),
             open_requests: OpenRequests::default(),

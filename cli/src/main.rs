@@ -49,7 +49,7 @@ use ports::blocking::in_own_thread;
 use ports::clock::SystemClock;
 use process::config;
 
-use blocking::{block_on, on_archive, on_new_archive, runtime, with_archive};
+use blocking::{block_on, on_archive, on_new_archive, on_written_archive, runtime, with_archive};
 use command::{Cli, Command};
 use failure::UsageError;
 use operate::files::{FilesChange, FilesCommand};
@@ -107,7 +107,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
             Ok(read::channels(&searchable, &args, out).await?)
         }),
         Command::Channel(args) if args.forget_public => {
-            on_archive(&args.channel.read.backend, async |backend| {
+            on_written_archive(&args.channel.read.backend, async |backend| {
                 operate::forget_public::run(&*backend.archive(), &SystemClock, &args.channel, out).await
             })
         }
@@ -115,12 +115,14 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
             Ok(read::channel(&*backend.archive(), &args, out).await?)
         }),
         Command::Files(FilesCommand { change: Some(FilesChange::Retry(args)), .. }) => {
-            on_archive(&args.backend, async |backend| {
+            on_written_archive(&args.backend, async |backend| {
                 operate::files::retry(backend, &SystemClock, &args, out).await
             })
         }
         Command::Files(FilesCommand { change: Some(FilesChange::Move(args)), .. }) => {
-            on_archive(&args.backend, async |backend| operate::files_move::run(backend, &args, out).await)
+            on_written_archive(&args.backend, async |backend| {
+                operate::files_move::run(backend, &args, out).await
+            })
         }
         Command::Files(FilesCommand { change: None, list }) => {
             on_archive(&list.read.backend, async |backend| {
@@ -163,7 +165,9 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }
         Command::Reconcile(args) => {
             let api = block_on(config::slack::web_api(&args.slack))??;
-            on_archive(&args.backend, async |backend| operate::reconcile::run(backend, api, &args, out).await)
+            on_written_archive(&args.backend, async |backend| {
+                operate::reconcile::run(backend, api, &args, out).await
+            })
         }
         Command::Status(args) => {
             on_archive(&args.backend, async |backend| operate::status::print(backend, &args, out).await)
@@ -181,18 +185,20 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Questions(command) => on_archive(command.backend(), async |backend| {
             operate::questions::run(backend, &SystemClock, &command, out).await
         }),
-        Command::Token(command) => on_archive(command.backend(), async |backend| {
+        Command::Token(command) => on_written_archive(command.backend(), async |backend| {
             operate::token::run(&*backend.archive(), &SystemClock, &command, out).await
         }),
-        Command::SignOut(args) => on_archive(&args.backend, async |backend| {
+        Command::SignOut(args) => on_written_archive(&args.backend, async |backend| {
             operate::token::sign_out(&*backend.archive(), &SystemClock, &args, out).await
         }),
-        Command::Erase(args) => on_archive(&args.backend, async |backend| {
+        Command::Erase(args) => on_written_archive(&args.backend, async |backend| {
             operate::erase::run(backend, &SystemClock, &args, out).await
         }),
         Command::Keep(command) => {
             command.check()?;
-            on_archive(command.backend(), async |backend| operate::keep::run(backend, &command, out).await)
+            on_written_archive(command.backend(), async |backend| {
+                operate::keep::run(backend, &command, out).await
+            })
         }
         Command::Backup(args) => operate::backup::run(&args, &SystemClock, out),
         Command::Restore(args) => operate::restore::run(&args, out),

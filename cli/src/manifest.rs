@@ -432,6 +432,7 @@ mod tests {
     fn the_request_url_is_absolute_and_a_host_alone_gets_the_path() {
         for (text, expected) in [
             ("https://a.example/slack/events", "https://a.example/slack/events"),
+            ("https://a.example/slack/events/A0123ABCD", "https://a.example/slack/events/A0123ABCD"),
             ("https://a.example", "https://a.example/slack/events"),
             ("https://a.example:8443/", "https://a.example:8443/slack/events"),
             ("http://127.0.0.1:3000/other", "http://127.0.0.1:3000/other"),

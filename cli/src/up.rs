@@ -14,10 +14,11 @@ use process::config::socket::{SocketArgs, socket_api};
 use process::config::viewer::ViewerArgs;
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, IndexArgs, ListenArgs, MetricsArgs};
 use process::telemetry::{self, listener};
-use slack::signature::SigningSecrets;
+use slack::signing_table::SigningTable;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
+use workers::archive_version;
 
 use crate::composition::{Composition, listen, wait_until_true};
 use crate::operate::backup::embedded_folder;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         if let Some(warning) = config::settings_warning() {
             tracing::warn!("{warning}");
         }
-        let secrets = config::optional_signing_secrets().await?;
+        let secrets = config::optional_signing_table().await?;
         let socket = socket_api(&args.work.slack)?;
         if secrets.is_none() && socket.is_none() {
             return Err(ConfigError::NoSigningSecret.into());
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 async fn serve(
     args: &UpArgs,
-    (secrets, socket): (Option<Arc<Reread<SigningSecrets>>>, Option<SocketMode>),
+    (secrets, socket): (Option<Arc<Reread<SigningTable>>>, Option<SocketMode>),
     work: WorkSettings,
     endpoint: Option<ViewerEndpoint>,
     out: &mut dyn Write,
@@ -132,6 +133,7 @@ async fn serve(
     backend.archive().ready().await?;
     backend.files().ready().await?;
     backend.claims().ready().await?;
+    archive_version::check(&*backend.archive()).await?;
     let channels = channels_step(&work);
     // An archive on AWS has many writers. One `annalist index --follow` maintains the index, on the machine
     // that searches.
@@ -170,8 +172,10 @@ async fn serve(
     } else {
         tracing::info!("{CONSENT}");
     }
+    let archive = backend.archive();
     let broken = tokio::select! {
         () = wait_until_true(shutdown) => None,
+        newer = archive_version::wait_until_newer(&*archive) => Some(newer.into()),
         broken = composition.wait_for_failure() => Some(broken),
     };
     composition.drain().await;

@@ -18,7 +18,8 @@ use serde_json::value::RawValue;
 use slack::catalogue::APP_RATE_LIMITED;
 use slack::envelope::Envelope;
 use slack::ids::{TeamId, Ts};
-use slack::signature::{Refused, SigningSecrets};
+use slack::signature::Refused;
+use slack::signing_table::SigningTable;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -110,10 +111,11 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
     }
     // Before the signature is verified, so that shedding a request costs almost nothing, except for a last
     // retry.
+    let app = slack::app_of_path(head.uri.path());
     let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
         let secrets = endpoint.ingest.secrets.as_ref().map(|secrets| secrets.last());
         let is_signed =
-            secrets.is_some_and(|secrets| endpoint.verify_with(&secrets, &head.headers, &body).is_ok());
+            secrets.is_some_and(|secrets| endpoint.verify_with(&secrets, app, &head.headers, &body).is_ok());
         if is_last_retry(&head.headers) && is_signed {
             endpoint.record_refused(missing_event(&head.headers, &body)).await;
         }
@@ -121,7 +123,7 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
     };
     let _open = endpoint.ingest.open_requests.open();
     let complete = Instant::now();
-    let answer = endpoint.decide(&head.headers, body).await;
+    let answer = endpoint.decide(app, &head.headers, body).await;
     endpoint.counters.record_duration(complete.elapsed());
     endpoint.answer(answer)
 }
@@ -138,9 +140,9 @@ fn unreadable(unread: BodyError) -> EventOutcome {
 }
 
 impl Endpoint {
-    async fn decide(&self, headers: &HeaderMap, body: Bytes) -> EventResponse {
-        if let Err(refused) = self.verify(headers, &body).await {
-            self.refuse(refused, headers, &body).await;
+    async fn decide(&self, app: Option<&str>, headers: &HeaderMap, body: Bytes) -> EventResponse {
+        if let Err(refused) = self.verify(app, headers, &body).await {
+            self.refuse(refused, app, headers, &body).await;
             return EventResponse::refused(refused);
         }
         let is_retry = headers.contains_key(RETRY_NUM) || headers.contains_key(RETRY_REASON);
@@ -184,32 +186,42 @@ impl Endpoint {
     }
 
     /// Verifies the signature, once more with the secrets that were read again if it fits none.
-    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
+    async fn verify(&self, app: Option<&str>, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
         let Some(source) = &self.ingest.secrets else { return Err(Refused::Mismatch) };
         let secrets = source.fresh().await;
-        let verdict = self.verify_with(&secrets, headers, body);
+        let verdict = self.verify_with(&secrets, app, headers, body);
         if verdict != Err(Refused::Mismatch) {
             return verdict;
         }
         let newer = source.reread().await;
-        if Arc::ptr_eq(&secrets, &newer) { verdict } else { self.verify_with(&newer, headers, body) }
+        if Arc::ptr_eq(&secrets, &newer) { verdict } else { self.verify_with(&newer, app, headers, body) }
     }
 
-    fn verify_with(&self, secrets: &SigningSecrets, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
+    fn verify_with(
+        &self,
+        secrets: &SigningTable,
+        app: Option<&str>,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<(), Refused> {
         let now_s = self.ingest.clock.now().seconds();
-        secrets.verify(single_header(headers, TIMESTAMP), single_header(headers, SIGNATURE), body, now_s)
+        secrets.verify(app, [TIMESTAMP, SIGNATURE].map(|name| single_header(headers, name)), body, now_s)
     }
 
     /// Counts a refused request, logs it at a limited rate, and if Slack signed it, records its time as
     /// missing.
-    async fn refuse(&self, refused: Refused, headers: &HeaderMap, body: &[u8]) {
+    async fn refuse(&self, refused: Refused, app: Option<&str>, headers: &HeaderMap, body: &[u8]) {
         self.counters.count_refused(refused);
         let throttle =
             Refused::LABELS.iter().zip(&self.refused).find(|(label, _)| **label == refused.label());
         if let Some(left_out) =
             throttle.and_then(|(_, throttle)| throttle.permit_line(self.ingest.clock.now()))
         {
-            tracing::warn!(reason = %refused, left_out, "refused a request; Slack will deliver it again");
+            // Any client can name an unknown app.
+            let secrets = self.ingest.secrets.as_ref().map(|secrets| secrets.last());
+            let app =
+                app.filter(|app| secrets.is_some_and(|secrets| secrets.secrets_of(Some(app)).is_some()));
+            tracing::warn!(app, reason = %refused, left_out, "refused a request; Slack will deliver it again");
         }
         if let Refused::Stale { .. } = refused {
             self.record_refused(missing_event(headers, body)).await;

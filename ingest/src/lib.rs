@@ -30,7 +30,7 @@ use ports::queue::run::RunId;
 use ports::requests::OpenRequests;
 use ports::reread::Reread;
 use ports::throttle;
-use slack::signature::SigningSecrets;
+use slack::signing_table::SigningTable;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -49,7 +49,7 @@ pub struct Ingest {
     pub queue: Arc<dyn Queue>,
     /// The secrets that verify the signature of a request. Without them no request is accepted: events arrive
     /// over Socket Mode alone.
-    pub secrets: Option<Arc<Reread<SigningSecrets>>>,
+    pub secrets: Option<Arc<Reread<SigningTable>>>,
     /// The clock that determines the age of a signature.
     pub clock: SharedClock,
     /// Resource limits of requests.
@@ -62,7 +62,7 @@ pub struct Ingest {
     pub run: Option<RunId>,
 }
 
-/// `POST /slack/events`, `GET /healthz` and `GET /readyz`. Install the metrics recorder first: this function
+/// `POST /slack/events` and `POST /slack/events/{app_id}`, `GET /healthz` and `GET /readyz`. Install the metrics recorder first: this function
 /// registers the counters.
 pub fn router(ingest: Ingest) -> Router {
     router_of(Arc::new(events::Endpoint::new(ingest)))
@@ -137,7 +137,8 @@ fn connect(
 
 fn router_of(endpoint: Arc<events::Endpoint>) -> Router {
     let router = if endpoint.ingest.secrets.is_some() {
-        Router::new().route(EVENTS_PATH, post(events::receive))
+        let of_an_app = format!("{EVENTS_PATH}/{{app_id}}");
+        Router::new().route(EVENTS_PATH, post(events::receive)).route(&of_an_app, post(events::receive))
     } else {
         Router::new()
     };

@@ -11,7 +11,7 @@ use testkit::fake_files;
 use tests::harness::binaries::binaries;
 use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
-use tests::harness::process::{self, SIGNING_SECRET};
+use tests::harness::process::{self, SIGNING_SECRET, ServerProcess};
 use tests::harness::secrets::{VERIFICATION_TOKEN, assert_no_secret, find_secret};
 use tests::harness::{procfs, scrape};
 use tokio::process::Command;
@@ -112,6 +112,7 @@ async fn an_invalid_setting_is_named_and_its_value_is_not_printed() {
     for (name, value) in [
         ("SLACK_BOT_TOKEN", "xoxb-17-with a blank"),
         ("SLACK_BOT_TOKENS_FILE", "/nowhere/xoxb-17-file"),
+        ("SLACK_SIGNING_SECRETS_FILE", "/nowhere/signing-secrets.json"),
         ("SLACK_SIGNING_SECRET", "8f742231b10e8888abcd99yyyzzz85a5,b,c"),
     ] {
         let mut command = Command::new(&binaries().annalist);
@@ -124,6 +125,68 @@ async fn an_invalid_setting_is_named_and_its_value_is_not_printed() {
         // A path may be printed: it is the location of a secret, not a secret.
         assert!(name == "SLACK_BOT_TOKENS_FILE" || find_secret(&stderr).is_none(), "{stderr}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_signing_secrets_that_cannot_be_used_ends_the_start_in_one_line() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("signing-secrets.json");
+    let list = |secrets: usize| json!({ "A0123ABCD": vec![SIGNING_SECRET; secrets] }).to_string();
+    for (text, expected) in [
+        (json!([SIGNING_SECRET]).to_string(), "it is not a JSON object"),
+        (json!({ "A0123ABCD": 5 }).to_string(), "the secret of A0123ABCD is neither text"),
+        (list(3), "the secret of A0123ABCD cannot be one: it lists more than two"),
+        (json!({ SIGNING_SECRET: "A0123ABCD" }).to_string(), "is not the id of an app"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(&binaries().ingest);
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+        command.env_clear().env("SLACK_SIGNING_SECRETS_FILE", &file);
+        let output = command.output().await.unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.contains("SLACK_SIGNING_SECRETS_FILE") && stderr.contains(expected), "{stderr}");
+        assert!(find_secret(&stderr).is_none(), "{stderr}");
+    }
+}
+
+/// Sends events to this path until one gets this status, and the process has logged this.
+async fn send_until(server: &ServerProcess, path: &str, status: u16, logged: &str) {
+    let mut sender = EventClient::for_address(server.address, RetryDelays::slack(Duration::from_millis(20)));
+    sender.set_path(path);
+    let body = event::envelope(TEAM, "Ev1", &json!({ "type": "app_uninstalled" }));
+    let answered = async {
+        loop {
+            // Ingest closes a connection after a response that is not a success.
+            let is_answered = sender.post(&body, &[]).await.is_ok_and(|response| response.status == status);
+            if is_answered && server.process.log().contains(logged) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, answered).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_app_is_added_to_the_file_while_ingest_runs() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("signing-secrets.json");
+    std::fs::write(&file, json!({ "A01": SIGNING_SECRET }).to_string()).unwrap();
+    let mut command = Command::new(&binaries().ingest);
+    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+    command.env("SLACK_SIGNING_SECRETS_FILE", &file);
+    let server = process::serve(&mut command).await;
+    for (path, status) in [("/slack/events/A01", 200), ("/slack/events/A02", 401), ("/slack/events", 401)] {
+        send_until(&server, path, status, "").await;
+    }
+    std::fs::write(&file, json!({ "A02": ["old", SIGNING_SECRET] }).to_string()).unwrap();
+    send_until(&server, "/slack/events/A02", 200, "").await;
+    send_until(&server, "/slack/events/A01", 401, "").await;
+    // The last table stays.
+    std::fs::write(&file, "{").unwrap();
+    send_until(&server, "/slack/events/A01", 401, "cannot read a setting again").await;
+    send_until(&server, "/slack/events/A02", 200, "").await;
+    server.process.stop().await;
 }
 
 #[test]

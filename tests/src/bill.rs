@@ -287,7 +287,11 @@ mod tests {
     #[test]
     fn the_bill_has_every_queue_that_wakes_a_function_by_default() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
-        let template: Value = serde_json::from_str(&aws_resources::template_json(&names)).unwrap();
+        let template: Value = serde_json::from_str(&aws_resources::template_json(
+            &names,
+            aws_resources::TemplateOptions::default(),
+        ))
+        .unwrap();
         let is_mapping = |resource: &&Value| resource["Type"] == "AWS::Lambda::EventSourceMapping";
         let mappings = template["Resources"].as_object().unwrap().values().filter(is_mapping);
         let by_default = mappings.filter(|mapping| mapping.get("Condition").is_none()).count();

@@ -4,6 +4,7 @@
 //! else: leases, order, backoff, poison, quarantine, draining. The crate `fleet` builds each from a backend.
 
 pub mod admission;
+pub mod archive_version;
 pub mod channel_indexer;
 pub mod claims;
 pub mod directory;

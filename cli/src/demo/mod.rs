@@ -139,7 +139,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let mut composition = Composition::start(
         &backend,
         listener,
-        (Some(Arc::new(Reread::fixed(secrets.clone()))), None),
+        (Some(Arc::new(Reread::fixed(secrets.clone().into()))), None),
         &clock,
         work,
         index,

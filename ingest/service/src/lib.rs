@@ -24,7 +24,7 @@ use process::config::socket::{SocketArgs, socket_api};
 use process::config::{self, ConfigError, DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs};
 use process::failure;
 use process::telemetry::{self, listener};
-use slack::signature::SigningSecrets;
+use slack::signing_table::SigningTable;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -58,7 +58,7 @@ fn start() -> anyhow::Result<()> {
 
 async fn serve(command: IngestCommand) -> anyhow::Result<()> {
     config::lambda::refuse_app_token()?;
-    let secrets = config::optional_signing_secrets().await?;
+    let secrets = config::optional_signing_table().await?;
     telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]
     if config::lambda::on_lambda() {
@@ -81,7 +81,7 @@ async fn serve(command: IngestCommand) -> anyhow::Result<()> {
 /// Serves Lambda instead of a port. The queue is not checked at startup: a function cannot report an error
 /// before its first event, and Slack waits for its first response.
 #[cfg(feature = "aws")]
-async fn as_function(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>>) -> anyhow::Result<()> {
+async fn as_function(command: IngestCommand, secrets: Arc<Reread<SigningTable>>) -> anyhow::Result<()> {
     let metrics = telemetry::emf::install(command.metrics.metrics, &command.backend.aws.prefix)?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
@@ -98,7 +98,7 @@ async fn as_function(command: IngestCommand, secrets: Arc<Reread<SigningSecrets>
 
 async fn run(
     command: IngestCommand,
-    secrets: Option<Arc<Reread<SigningSecrets>>>,
+    secrets: Option<Arc<Reread<SigningTable>>>,
     #[cfg(feature = "socket")] socket: Option<SocketMode>,
     #[cfg(not(feature = "socket"))] _: Option<()>,
 ) -> anyhow::Result<()> {

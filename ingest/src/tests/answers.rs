@@ -69,11 +69,11 @@ fn with_rotated_secret() -> (IngestFixture, Arc<AtomicU32>, Arc<ManualClock>) {
     let counter = Arc::clone(&reads);
     let read = Box::new(move |_| {
         counter.fetch_add(1, Ordering::SeqCst);
-        let read = async { Ok(Arc::new(secrets("rotated"))) };
+        let read = async { Ok(Arc::new(secrets("rotated").into())) };
         Box::pin(read) as Pin<Box<dyn Future<Output = _> + Send>>
     });
     let mut fixture = IngestFixture::new(Behaviour::Keep);
-    let reread = Reread::new("NAME", Arc::new(secrets("current")), limits, clock.clone(), read);
+    let reread = Reread::new("NAME", Arc::new(secrets("current").into()), limits, clock.clone(), read);
     fixture.ingest.secrets = Some(Arc::new(reread));
     fixture.router = router(fixture.ingest.clone());
     (fixture, reads, clock)

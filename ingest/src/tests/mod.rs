@@ -1,6 +1,7 @@
 //! Tests of the router and the server with a scripted queue.
 
 mod answers;
+mod apps;
 mod hostile;
 mod pressure;
 mod queue;
@@ -66,7 +67,7 @@ impl IngestFixture {
         let clock = ManualClock::starting_at(TimestampMs(NOW_S * 1000));
         let ingest = Ingest {
             queue: queue.clone(),
-            secrets: Some(Arc::new(Reread::fixed(secrets("current,next")))),
+            secrets: Some(Arc::new(Reread::fixed(secrets("current,next").into()))),
             clock,
             limits,
             open_requests: OpenRequests::default(),

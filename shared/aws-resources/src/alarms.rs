@@ -23,6 +23,10 @@ use ports::workers::{WORKERS, WorkerSpec};
 /// The logical id of the topic in the template.
 pub(super) const TOPIC: &str = "Alarms";
 
+/// The logical ids of the alarms that, besides the function's own, end the rollout of a version.
+pub(super) const QUARANTINED_ID: &str = "Quarantined";
+pub(super) const INGEST_REFUSING_ID: &str = "IngestRefusing";
+
 const MINUTES_5: u32 = 300;
 /// The interval at which workers quarantine their dead letters: one that stays longer is not being handled.
 const HOUR: u32 = 3600;
@@ -52,7 +56,10 @@ struct Alarm {
 }
 
 pub(super) fn resources(names: &Names, functions: &[TemplateFunction]) -> Resources {
-    let topic = json!({ "Type": "AWS::SNS::Topic" });
+    let topic = json!({
+        "Type": "AWS::SNS::Topic",
+        "Properties": { "KmsMasterKeyId": parameters::own_key() },
+    });
     let subscription = json!({
         "Type": "AWS::SNS::Subscription",
         "Condition": HAS_ALARM_EMAIL,
@@ -124,7 +131,7 @@ fn queue_alarms() -> Vec<Alarm> {
 /// Uses a metric that every worker reports in any metrics mode.
 fn quarantine_alarm(names: &Names) -> Alarm {
     Alarm {
-        id: "Quarantined".to_owned(),
+        id: QUARANTINED_ID.to_owned(),
         name: "quarantined".to_owned(),
         what_to_do: "A worker quarantined a job that it could not store. Run: annalist quarantine list"
             .to_owned(),
@@ -248,7 +255,7 @@ fn ingest_alarms() -> [Alarm; 2] {
     };
     [
         alarm(
-            "IngestRefusing",
+            INGEST_REFUSING_ID,
             "ingest-refusing",
             "Url5xxCount",
             "Ingest answered Slack's events with an error: Slack retries each event, three times within six minutes and, with \
@@ -264,11 +271,16 @@ fn ingest_alarms() -> [Alarm; 2] {
     ]
 }
 
+/// The logical id of the alarm on errors of a function.
+pub(super) fn failing_id(function: &TemplateFunction) -> String {
+    format!("{}Failing", function.id())
+}
+
 fn function_alarms(functions: &[TemplateFunction]) -> Vec<Alarm> {
     let failing = |function: &TemplateFunction| {
         let label = function.part.label();
         Alarm {
-            id: format!("{}Failing", function.id()),
+            id: failing_id(function),
             name: format!("{label}-failing"),
             what_to_do: format!(
                 "The function {label} ended with an error, or took too long. Its work will be retried. Check its log."
@@ -279,10 +291,12 @@ fn function_alarms(functions: &[TemplateFunction]) -> Vec<Alarm> {
             threshold: 0,
             period_s: MINUTES_5,
             breaching_periods: 1,
-            condition: Some(match function.condition() {
-                None => ALL_ALARMS,
-                Some(_) => ALL_ALARMS_AND_ANSWERS,
-            }),
+            condition: match function.condition() {
+                // It ends the rollout of a version that fails.
+                condition if function.is_gradual() => condition,
+                None => Some(ALL_ALARMS),
+                Some(_) => Some(ALL_ALARMS_AND_ANSWERS),
+            },
         }
     };
     functions.iter().map(failing).collect()
@@ -326,14 +340,17 @@ mod tests {
     #[test]
     fn every_alarm_goes_to_the_topic_and_says_what_to_do() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
-        let resources = resources(&names, &functions::all());
+        let resources = resources(&names, &functions::all(crate::TemplateOptions::default()));
         let alarms: Vec<&Value> = resources
             .iter()
             .map(|(_, resource)| resource)
             .filter(|resource| resource["Type"] == "AWS::CloudWatch::Alarm")
             .collect();
         let live = WORKERS.iter().filter(|spec| spec.queue.role == QueueRole::Live).count();
-        assert_eq!(alarms.len(), live + WORKERS.len() + 1 + 2 + functions::all().len() + 3);
+        assert_eq!(
+            alarms.len(),
+            live + WORKERS.len() + 1 + 2 + functions::all(crate::TemplateOptions::default()).len() + 3
+        );
         for alarm in alarms {
             let properties = &alarm["Properties"];
             assert_eq!(properties["AlarmActions"], json!([{ "Ref": "Alarms" }]));
@@ -349,7 +366,7 @@ mod tests {
     #[test]
     fn by_default_there_are_six_alarms() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
-        let resources = resources(&names, &functions::all());
+        let resources = resources(&names, &functions::all(crate::TemplateOptions::default()));
         let alarms = resources.iter().filter(|(_, resource)| resource["Type"] == "AWS::CloudWatch::Alarm");
         let is_default = |condition: Option<&Value>| condition.is_none_or(|name| name == WATCHES_SILENCE);
         let by_default = alarms.filter(|(_, resource)| is_default(resource.get("Condition")));
@@ -396,7 +413,7 @@ mod tests {
     #[test]
     fn alarms_use_only_metrics_that_are_reported_by_default() {
         let names = Names::new("acme", [None; 3], "bucket").unwrap();
-        let resources = resources(&names, &functions::all());
+        let resources = resources(&names, &functions::all(crate::TemplateOptions::default()));
         let with_our_metrics =
             resources.iter().filter(|(_, resource)| resource["Properties"]["Namespace"] == NAMESPACE);
         for (id, alarm) in with_our_metrics {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Resources, attribute_of, reference, tags};
+use super::{Resources, attribute_of, parameters, reference, tags};
 use crate::names::Names;
 use crate::resources::{ENCRYPTION, LANGUAGE, UNFINISHED_DAYS, UNFINISHED_RULE, tls_only};
 
@@ -10,6 +10,11 @@ use crate::resources::{ENCRYPTION, LANGUAGE, UNFINISHED_DAYS, UNFINISHED_RULE, t
 pub(super) const ID: &str = "Bucket";
 
 pub(super) fn resources(names: &Names) -> Resources {
+    let tiering = json!({
+        "Id": "annalist-tiers",
+        "Status": "Enabled",
+        "Transitions": [{ "StorageClass": "INTELLIGENT_TIERING", "TransitionInDays": 0 }],
+    });
     let bucket = json!({
         "Type": "AWS::S3::Bucket",
         "DeletionPolicy": "Retain",
@@ -18,7 +23,14 @@ pub(super) fn resources(names: &Names) -> Resources {
             "BucketName": names.bucket(),
             "BucketEncryption": {
                 "ServerSideEncryptionConfiguration": [
-                    { "ServerSideEncryptionByDefault": { "SSEAlgorithm": ENCRYPTION } },
+                    {
+                        "ServerSideEncryptionByDefault": {
+                            "SSEAlgorithm": parameters::with_own_key("aws:kms", ENCRYPTION),
+                            "KMSMasterKeyID": parameters::own_key(),
+                        },
+                        // One request to KMS for many objects.
+                        "BucketKeyEnabled": parameters::with_own_key(true, parameters::no_value()),
+                    },
                 ],
             },
             "PublicAccessBlockConfiguration": {
@@ -28,11 +40,14 @@ pub(super) fn resources(names: &Names) -> Resources {
                 "RestrictPublicBuckets": true,
             },
             "LifecycleConfiguration": {
-                "Rules": [{
-                    "Id": UNFINISHED_RULE,
-                    "Status": "Enabled",
-                    "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": UNFINISHED_DAYS },
-                }],
+                "Rules": [
+                    {
+                        "Id": UNFINISHED_RULE,
+                        "Status": "Enabled",
+                        "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": UNFINISHED_DAYS },
+                    },
+                    parameters::if_holds(parameters::TIERS_FILES, tiering),
+                ],
             },
             "Tags": tags(names),
         },

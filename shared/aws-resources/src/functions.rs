@@ -10,6 +10,7 @@ use super::parameters::{
 };
 use super::{Resources, attribute_of, bucket, logical_id, reference, tables};
 use crate::names::{Names, settings};
+use crate::options::{Rollout, TemplateOptions, WorkerHost};
 use crate::permissions::{Grant, LOGS, PermittedPart, Target};
 use ports::queue::QueueName;
 use ports::queue::topology::TableRole;
@@ -20,8 +21,10 @@ use slack::credentials::{BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
 /// two.
 const INGEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A part as a Lambda function.
+/// A part as a Lambda function, or as a service of containers.
+#[derive(Clone)]
 pub(super) struct TemplateFunction {
+    pub(super) options: TemplateOptions,
     pub(super) part: PermittedPart,
     /// The description for people.
     pub(super) what: &'static str,
@@ -45,6 +48,24 @@ impl TemplateFunction {
 
     pub(super) fn role_id(&self) -> String {
         format!("{}Role", self.id())
+    }
+
+    pub(super) fn alias_id(&self) -> String {
+        format!("{}Live", self.id())
+    }
+
+    /// Whether a new version of it takes over gradually.
+    pub(super) fn is_gradual(&self) -> bool {
+        self.options.rollout == Rollout::Linear && !self.is_container()
+    }
+
+    pub(super) fn is_container(&self) -> bool {
+        self.options.workers == WorkerHost::Fargate && self.worker().is_some()
+    }
+
+    /// What its triggers invoke: the function itself, written like this, or its alias.
+    pub(super) fn invoked(&self, function: Value) -> Value {
+        if self.is_gradual() { reference(&self.alias_id()) } else { function }
     }
 
     pub(super) fn concurrency_parameter(&self) -> String {
@@ -90,8 +111,9 @@ impl TemplateFunction {
 }
 
 /// Ingest, and one function per worker.
-pub(super) fn all() -> Vec<TemplateFunction> {
+pub(super) fn all(options: TemplateOptions) -> Vec<TemplateFunction> {
     let ingest = TemplateFunction {
+        options,
         part: PermittedPart::Ingest,
         what: "Receives Slack's events",
         artifact: PermittedPart::Ingest.label(),
@@ -101,11 +123,12 @@ pub(super) fn all() -> Vec<TemplateFunction> {
         timeout: INGEST_TIMEOUT,
         reserved: Some(if_holds(RESERVES, reference(parameters::INGEST_CONCURRENCY))),
     };
-    [ingest].into_iter().chain(WORKERS.iter().map(worker)).collect()
+    [ingest].into_iter().chain(WORKERS.iter().map(|spec| worker(options, spec))).collect()
 }
 
-fn worker(spec: &'static WorkerSpec) -> TemplateFunction {
+fn worker(options: TemplateOptions, spec: &'static WorkerSpec) -> TemplateFunction {
     TemplateFunction {
+        options,
         part: PermittedPart::Worker(spec),
         what: spec.description,
         artifact: spec.name,
@@ -115,30 +138,35 @@ fn worker(spec: &'static WorkerSpec) -> TemplateFunction {
     }
 }
 
-pub(super) fn resources(names: &Names, functions: &[TemplateFunction]) -> Resources {
-    let mut resources = Vec::new();
-    for function in functions {
+pub(super) fn logs(names: &Names, parts: &[TemplateFunction]) -> Resources {
+    let log = |part: &TemplateFunction| {
         let mut log = json!({
             "Type": "AWS::Logs::LogGroup",
             "DeletionPolicy": "Delete",
             "UpdateReplacePolicy": "Delete",
             "Properties": {
-                "LogGroupName": format!("/annalist/{}/{}", names.prefix(), function.part.label()),
+                "LogGroupName": format!("/annalist/{}/{}", names.prefix(), part.part.label()),
                 "RetentionInDays": reference(parameters::LOG_DAYS),
+                "KmsKeyId": parameters::own_key(),
             },
         });
-        parameters::only_if(&mut log, function.condition());
-        resources.push((function.log_id(), log));
+        parameters::only_if(&mut log, part.condition());
+        (part.log_id(), log)
+    };
+    parts.iter().map(log).collect()
+}
 
+pub(super) fn resources(names: &Names, functions: &[TemplateFunction]) -> Resources {
+    let resource = |function: &TemplateFunction| {
         let mut resource =
             json!({ "Type": "AWS::Lambda::Function", "Properties": properties(names, function) });
         parameters::only_if(&mut resource, function.condition());
-        resources.push((function.id(), resource));
-    }
-    resources
+        (function.id(), resource)
+    };
+    functions.iter().map(resource).collect()
 }
 
-fn properties(names: &Names, function: &TemplateFunction) -> Value {
+pub(super) fn properties(names: &Names, function: &TemplateFunction) -> Value {
     let key = format!("${{{}}}{}.zip", parameters::CODE_PREFIX, function.artifact);
     let mut properties = json!({
         "Description": function.what,
@@ -155,12 +183,16 @@ fn properties(names: &Names, function: &TemplateFunction) -> Value {
     if let Some(reserved) = &function.reserved {
         properties["ReservedConcurrentExecutions"] = reserved.clone();
     }
+    if function.is_gradual() {
+        // Lambda makes a new version only if something has changed.
+        properties["Description"] = format!("{}, {}", function.what, function.options.release).into();
+    }
     properties
 }
 
 /// The environment variables: the names of all resources, and the ARNs of the secrets that the function may
 /// read.
-fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value> {
+pub(super) fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value> {
     let table = |role| reference(tables::id(role));
     let mut variables: Map<String, Value> = [
         ("ANNALIST_BACKEND", "aws".into()),
@@ -228,7 +260,7 @@ mod tests {
 
     #[test]
     fn every_worker_is_one_function_that_its_queue_triggers() {
-        let functions = all();
+        let functions = all(TemplateOptions::default());
         for spec in &WORKERS {
             let of_queue = |function: &&TemplateFunction| {
                 function.worker().is_some_and(|worker| worker.queue.name == spec.queue.name)
@@ -245,7 +277,7 @@ mod tests {
     fn only_functions_that_may_use_a_secret_or_the_cache_have_its_variable() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
         let with_variable = |variable: &str| -> Vec<String> {
-            let all = all();
+            let all = all(TemplateOptions::default());
             let found = all.iter().filter(|function| environment(&names, function).contains_key(variable));
             found.map(TemplateFunction::id).collect()
         };
@@ -264,6 +296,6 @@ mod tests {
         assert_eq!(with_variable("ANNALIST_RESPONDER"), ["MessageWriter", "Responder", "Poster"]);
         assert_eq!(with_variable("ANTHROPIC_API_KEY_ARN"), ["Responder"]);
         assert_eq!(with_variable("ANNALIST_EXISTENCE_TABLE"), users(Uses::Existence));
-        assert_eq!(with_variable("ANNALIST_BUCKET").len(), all().len());
+        assert_eq!(with_variable("ANNALIST_BUCKET").len(), all(TemplateOptions::default()).len());
     }
 }

@@ -32,6 +32,17 @@ pub(super) const METRICS: &str = "Metrics";
 /// The email address that receives alarms.
 pub(super) const ALARM_EMAIL: &str = "AlarmEmail";
 
+/// The key with which resources are encrypted, instead of AWS's own.
+pub(super) const KMS_KEY_ARN: &str = "KmsKeyArn";
+/// The class of the archive's table.
+pub(super) const TABLE_CLASS: &str = "TableClass";
+/// How the bucket stores files.
+const FILES_TIER: &str = "FilesTier";
+
+/// There is a key of the account's own.
+const HAS_KMS_KEY: &str = "HasKmsKeyArn";
+/// S3 moves files that are not read.
+pub(super) const TIERS_FILES: &str = "TiersFiles";
 /// The signing secret is in Secrets Manager.
 pub(super) const HAS_SIGNING_SECRET_ARN: &str = "HasSigningSecretArn";
 /// The bot token is in Secrets Manager.
@@ -105,7 +116,7 @@ pub(super) fn all(concurrency: impl Iterator<Item = ConcurrencyParameter>) -> Ma
     for (name, what, (pattern, constraint)) in [
         (
             SIGNING_SECRET_ARN,
-            "The secret in Secrets Manager with the app's signing secret as plain text",
+            "The secret in Secrets Manager with the app's signing secret as plain text, or with a JSON object of app ids and secrets",
             &one,
         ),
         (
@@ -256,11 +267,55 @@ pub(super) fn all(concurrency: impl Iterator<Item = ConcurrencyParameter>) -> Ma
             "ConstraintDescription": "empty, or an email address",
         }),
     );
+    add(
+        KMS_KEY_ARN,
+        json!({
+            "Type": "String",
+            "Default": "",
+            "Description": "The key that encrypts queues, tables, files, logs and alarms; empty: keys of AWS, at no cost",
+            "AllowedPattern": "^$|^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$",
+            "ConstraintDescription": "empty, or the ARN of a key",
+        }),
+    );
+    for (name, what, values) in [
+        (
+            TABLE_CLASS,
+            "STANDARD_INFREQUENT_ACCESS stores the archive at 40 % of the price, and reads and writes it at 125 %",
+            ["STANDARD", "STANDARD_INFREQUENT_ACCESS"],
+        ),
+        (
+            FILES_TIER,
+            "intelligent: S3 stores files at a lower price while they are not read",
+            ["standard", "intelligent"],
+        ),
+    ] {
+        add(
+            name,
+            json!({ "Type": "String", "Default": values[0], "AllowedValues": values, "Description": what }),
+        );
+    }
     parameters
+}
+
+/// The key of the account's own, if there is one.
+pub(super) fn own_key() -> Value {
+    if_holds(HAS_KMS_KEY, json!({ "Ref": KMS_KEY_ARN }))
+}
+
+/// A value if there is a key of the account's own, otherwise the other.
+pub(super) fn with_own_key(value: impl Into<Value>, otherwise: impl Into<Value>) -> Value {
+    json!({ "Fn::If": [HAS_KMS_KEY, value.into(), otherwise.into()] })
+}
+
+/// No value.
+pub(super) fn no_value() -> Value {
+    json!({ "Ref": "AWS::NoValue" })
 }
 
 pub(super) fn conditions() -> Value {
     json!({
+        HAS_KMS_KEY: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": KMS_KEY_ARN }, ""] }] },
+        TIERS_FILES: { "Fn::Equals": [{ "Ref": FILES_TIER }, "intelligent"] },
         HAS_SIGNING_SECRET_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": SIGNING_SECRET_ARN }, ""] }] },
         HAS_BOT_TOKEN_ARN: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": BOT_TOKEN_ARN }, ""] }] },
         ANSWERS: { "Fn::Equals": [{ "Ref": RESPONDER }, "on"] },

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Resources, attribute_of, logical_id, tags};
+use super::{Resources, attribute_of, logical_id, parameters, tags};
 use crate::names::Names;
 use crate::resources::{dead_letter_attributes, queue_attributes};
 use ports::queue::QueueRef;
@@ -35,6 +35,11 @@ fn queue(
 ) -> (String, Value) {
     let mut properties: Map<String, Value> =
         attributes.into_iter().map(|(name, value)| (name.to_owned(), typed(&value, dead_letters))).collect();
+    // SQS's own keys and another one exclude each other.
+    if let Some(own_keys) = properties.get_mut("SqsManagedSseEnabled") {
+        *own_keys = parameters::with_own_key(parameters::no_value(), own_keys.take());
+    }
+    properties.insert("KmsMasterKeyId".to_owned(), parameters::own_key());
     properties.insert("QueueName".to_owned(), names.queue(queue).into());
     properties.insert("FifoQueue".to_owned(), true.into());
     properties.insert("Tags".to_owned(), tags(names));

@@ -6,15 +6,23 @@ use super::functions::TemplateFunction;
 use super::parameters::{
     self, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN, HAS_PROCESSOR_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, if_holds,
 };
-use super::{Resources, attribute_of, bucket, queues, reference, tables};
+use super::{Resources, attribute_of, bucket, fargate, queues, reference, tables};
 use crate::permissions::{Grant, Target};
 use ports::archive::rows::transient_partitions;
 use ports::queue::topology::{ARCHIVE_TABLE, TableRole};
 
 pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
     let role = |function: &TemplateFunction| {
-        let statements: Vec<Value> =
+        let mut statements: Vec<Value> =
             function.grants().iter().map(|grant| statement(grant, function)).collect();
+        // Every part reads or writes something that the key encrypts.
+        let use_key = json!({
+            "Effect": "Allow",
+            "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+            "Resource": [reference(parameters::KMS_KEY_ARN)],
+        });
+        statements.push(parameters::with_own_key(use_key, parameters::no_value()));
+        let service = if function.is_container() { fargate::SERVICE } else { "lambda.amazonaws.com" };
         let mut role = json!({
             "Type": "AWS::IAM::Role",
             "Properties": {
@@ -22,7 +30,7 @@ pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
                     "Version": "2012-10-17",
                     "Statement": [{
                         "Effect": "Allow",
-                        "Principal": { "Service": "lambda.amazonaws.com" },
+                        "Principal": { "Service": service },
                         "Action": "sts:AssumeRole",
                     }],
                 },

@@ -27,7 +27,7 @@ fn queue_source(function: &TemplateFunction, worker: &WorkerSpec) -> (String, Va
         "Type": "AWS::Lambda::EventSourceMapping",
         "Properties": {
             "EventSourceArn": attribute_of(&id, "Arn"),
-            "FunctionName": reference(&function.id()),
+            "FunctionName": function.invoked(reference(&function.id())),
             "BatchSize": worker.invocation_batch,
             // Otherwise one message that has to wait would also return the messages before it.
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
@@ -44,7 +44,8 @@ fn queue_source(function: &TemplateFunction, worker: &WorkerSpec) -> (String, Va
 /// The rule on whose schedule the worker takes its dead letters and looks for work, and its permission to do so.
 fn schedule(function: &TemplateFunction, worker: &WorkerSpec) -> [(String, Value); 2] {
     let id = format!("{}DeadLettersHourly", function.id());
-    let (arn, input) = (attribute_of(&function.id(), "Arn"), json!({ "annalist": DEAD_LETTERS }).to_string());
+    let arn = function.invoked(attribute_of(&function.id(), "Arn"));
+    let input = json!({ "annalist": DEAD_LETTERS }).to_string();
     let rate = match worker.schedule.as_secs() / 60 {
         60 => "1 hour".to_owned(),
         minutes => format!("{minutes} minutes"),

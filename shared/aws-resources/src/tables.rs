@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Resources, tags};
+use super::{Resources, parameters, reference, tags};
 use crate::names::Names;
 use crate::resources::{key_attributes, keys};
 use ports::queue::topology::{TABLES, TableRole, TableSpec};
@@ -42,6 +42,12 @@ fn properties(names: &Names, spec: &TableSpec) -> Map<String, Value> {
     set("AttributeDefinitions", definitions.into());
     set("KeySchema", schema(spec.partition_key, spec.sort_key));
     set("Tags", tags(names));
+    let encryption = |key| json!({ "SSEEnabled": true, "SSEType": "KMS", "KMSMasterKeyId": key });
+    let own_key = encryption(reference(parameters::KMS_KEY_ARN));
+    set("SSESpecification", parameters::with_own_key(own_key, parameters::no_value()));
+    if spec.role == TableRole::Archive {
+        set("TableClass", reference(parameters::TABLE_CLASS));
+    }
     if let Some(index) = &spec.index {
         set(
             "GlobalSecondaryIndexes",

@@ -2,6 +2,7 @@
 //! clock.
 
 pub mod account;
+pub mod archive_version;
 pub mod audience;
 pub mod author;
 pub mod bookmark;

@@ -87,6 +87,8 @@ slack_id!(
 
 slack_id!(FileId, "file id");
 
+slack_id!(AppId, "app id");
+
 slack_id!(UserGroupId, "user group id");
 
 /// Slack's own user in every workspace, the author of its messages and of the placeholders of deleted ones.

@@ -1,6 +1,8 @@
 //! `annalist cloudformation`: the template describes what `provision` creates, and a linter for AWS templates
 //! finds no fault.
 
+mod options;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -25,13 +27,48 @@ async fn printed(args: &[&str]) -> String {
     outcome.stdout
 }
 
-/// The template, with the names of an installation.
+/// The kinds of resources that `provision` creates too.
+const MADE: [&str; 4] =
+    ["AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::S3::BucketPolicy"];
+
+/// The template, with the names of an installation. The resources that `provision` creates too are as with the
+/// default of each parameter.
 async fn template(names: &Names) -> Value {
     let [archive, existence, claims] =
         [TableRole::Archive, TableRole::Existence, TableRole::Claims].map(|role| names.table(role));
     let tables = ["--table", archive, "--existence-table", existence, "--claims-table", claims];
     let args = [&["--prefix", names.prefix(), "--bucket", names.bucket()][..], &tables].concat();
-    serde_json::from_str(&printed(&args).await).unwrap()
+    let mut template: Value = serde_json::from_str(&printed(&args).await).unwrap();
+    let parameters = template["Parameters"].clone();
+    for resource in template["Resources"].as_object_mut().unwrap().values_mut() {
+        if MADE.iter().any(|kind| resource["Type"] == *kind) {
+            *resource = by_default(resource, &parameters).unwrap();
+        }
+    }
+    template
+}
+
+/// A value with the default of each parameter; `None` if it is left out then.
+fn by_default(value: &Value, parameters: &Value) -> Option<Value> {
+    match value {
+        Value::Object(map) => {
+            if let Some(branches) = map.get("Fn::If") {
+                assert!(["HasKmsKeyArn", "TiersFiles"].iter().any(|name| branches[0] == *name), "{value}");
+                return by_default(&branches[2], parameters);
+            }
+            if let Some(name) = map.get("Ref").and_then(Value::as_str) {
+                let default = || parameters[name].get("Default").cloned().unwrap_or_else(|| value.clone());
+                return (name != "AWS::NoValue").then(default);
+            }
+            let fields =
+                map.iter().filter_map(|(key, value)| Some((key.clone(), by_default(value, parameters)?)));
+            Some(fields.collect::<Map<String, Value>>().into())
+        }
+        Value::Array(values) => {
+            Some(values.iter().filter_map(|value| by_default(value, parameters)).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(value.clone()),
+    }
 }
 
 fn of_type<'a>(template: &'a Value, kind: &str) -> BTreeMap<&'a str, &'a Value> {
@@ -122,7 +159,11 @@ async fn its_tables_are_those_that_provision_makes_and_they_outlive_the_stack() 
         for call in requests.iter().filter(|call| call["body"]["TableName"] == *name) {
             made.extend(call["body"].as_object().unwrap().clone());
         }
-        assert_eq!(table["Properties"], Value::Object(made));
+        let mut properties = table["Properties"].as_object().unwrap().clone();
+        // DynamoDB's own default.
+        let class = properties.remove("TableClass");
+        assert_eq!(class, (*name == names.table(TableRole::Archive)).then(|| json!("STANDARD")));
+        assert_eq!(properties, made);
         assert_eq!(
             (&table["DeletionPolicy"], &table["UpdateReplacePolicy"]),
             (&json!("Retain"), &json!("Retain"))
@@ -212,27 +253,10 @@ sys.exit(None if "CREATE_COMPLETE" in stack else stack)
 #[tokio::test(flavor = "multi_thread")]
 async fn provision_finds_little_to_do_after_an_emulator_deployed_the_template() {
     let (stack, names) = (Stack::shared(), fresh_names());
-    let table = |role| names.table(role);
-    let mut template: Value = serde_json::from_str(
-        &printed(&[
-            "--bucket",
-            names.bucket(),
-            "--prefix",
-            names.prefix(),
-            "--table",
-            table(TableRole::Archive),
-            "--existence-table",
-            table(TableRole::Existence),
-            "--claims-table",
-            table(TableRole::Claims),
-        ])
-        .await,
-    )
-    .unwrap();
+    let mut template = template(&names).await;
     // The resources that `provision` creates too; an emulator of three services has no functions.
     let resources = template["Resources"].as_object_mut().unwrap();
-    let made = ["AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::S3::BucketPolicy"];
-    resources.retain(|_, resource| made.iter().any(|kind| resource["Type"] == *kind));
+    resources.retain(|_, resource| MADE.iter().any(|kind| resource["Type"] == *kind));
     for rest in ["Parameters", "Rules", "Conditions", "Outputs"] {
         template.as_object_mut().unwrap().remove(rest);
     }
@@ -392,8 +416,16 @@ async fn a_linter_finds_no_fault() {
     });
     let long = "x".repeat(60);
     let all_long = ["--bucket", &long, "--prefix", &long, "--table", &long];
-    for args in [&["--bucket", "annalist-files"][..], &all_long] {
-        let template = printed(args).await;
+    let (short, linear, fargate) =
+        (["--bucket", "annalist-files"], ["--deploy", "linear"], ["--workers", "fargate"]);
+    for args in [
+        short.to_vec(),
+        all_long.to_vec(),
+        [short, linear].concat(),
+        [short, fargate].concat(),
+        [&all_long[..], &linear, &fargate].concat(),
+    ] {
+        let template = printed(&args).await;
         let mut linter = Command::new(python.with_file_name("cfn-lint"))
             .args(["--non-zero-exit-code", "informational", "--include-checks", "I", "--regions"])
             .args(REGIONS)
@@ -406,7 +438,7 @@ async fn a_linter_finds_no_fault() {
         let output = linter.wait_with_output().unwrap();
         let findings =
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && findings.trim().is_empty(), "{findings}");
+        assert!(output.status.success() && findings.trim().is_empty(), "{args:?}: {findings}");
     }
 }
 

@@ -13,6 +13,7 @@ mod doctor;
 mod erase;
 mod existence;
 mod export;
+mod fargate;
 mod faults;
 mod figures;
 mod files;

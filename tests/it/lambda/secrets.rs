@@ -36,6 +36,24 @@ async fn the_signing_secret_is_read_by_its_arn_and_two_are_valid_during_rotation
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_secret_may_be_an_object_of_apps_each_with_its_path() {
+    let arn = secret(&format!(r#"{{"A01": "{OLD}", "A02": ["{NEW}", "{OLD}"]}}"#)).await;
+    let installation = AwsInstallation::new().await.with_variable("SLACK_SIGNING_SECRET_ARN", Some(&arn));
+    let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
+    for (path, secret, status) in [
+        ("/slack/events/A01", OLD, 200),
+        ("/slack/events/A01", NEW, 401),
+        ("/slack/events/A02", OLD, 200),
+        ("/slack/events/A02", NEW, 200),
+        ("/slack/events/A03", OLD, 401),
+        ("/slack/events", OLD, 401),
+    ] {
+        let request = signed_with(secret, CHALLENGE).to_path(path);
+        assert_eq!(answer(&ingest, &request).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_cannot_be_read_ends_the_start_with_one_line() {
     let missing = "arn:aws:secretsmanager:eu-central-1:000000000000:secret:nowhere-AbCdEf";
     let empty = secret(",").await;

@@ -130,7 +130,7 @@ impl SimulationState {
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         let ingest = Ingest {
             queue: ports.queue.clone(),
-            secrets: Some(Arc::new(Reread::fixed(secrets))),
+            secrets: Some(Arc::new(Reread::fixed(secrets.into()))),
             clock: ports.clock.clone(),
             limits: ingest::IngestLimits::default(),
             open_requests: OpenRequests::default(),

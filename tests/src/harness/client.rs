@@ -112,6 +112,7 @@ pub async fn deliver_through_up(
 /// One of Slack's senders. It uses the server's current address, which changes with a restart.
 pub struct EventClient {
     server: watch::Receiver<SocketAddr>,
+    path: String,
     secrets: SigningSecrets,
     clock: SharedClock,
     delays: RetryDelays,
@@ -125,7 +126,13 @@ impl EventClient {
     /// Never: the secret is valid.
     pub fn new(server: watch::Receiver<SocketAddr>, delays: RetryDelays) -> Self {
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
-        Self { server, secrets, clock: SystemClock::shared(), delays, connection: None }
+        let path = PATH.to_owned();
+        Self { server, path, secrets, clock: SystemClock::shared(), delays, connection: None }
+    }
+
+    /// Sends to this path from now on.
+    pub fn set_path(&mut self, path: &str) {
+        path.clone_into(&mut self.path);
     }
 
     /// A sender to a server with a fixed address.
@@ -214,7 +221,7 @@ impl EventClient {
         body: &str,
         headers: &[(&str, &str)],
     ) -> Result<ClientResponse, DeliveryError> {
-        let mut request = Request::post(PATH)
+        let mut request = Request::post(&self.path)
             .header("host", "annalist.test")
             .header("user-agent", "Slackbot 1.0 (+https://api.slack.com/robots)")
             .header("content-type", "application/json");

@@ -181,7 +181,8 @@ impl Process {
     ) -> (Self, oneshot::Receiver<T>) {
         let program = command.as_std().get_program().to_owned();
         let name = Path::new(&program).file_name().map_or_else(String::new, lossy);
-        let verifies_elsewhere = |name| name == "SLACK_SIGNING_SECRET_ARN" || name == "SLACK_APP_TOKEN";
+        let elsewhere = ["SLACK_SIGNING_SECRET_ARN", "SLACK_SIGNING_SECRETS_FILE", "SLACK_APP_TOKEN"];
+        let verifies_elsewhere = |name| elsewhere.iter().any(|elsewhere| name == *elsewhere);
         if !command.as_std().get_envs().any(|(name, _)| verifies_elsewhere(name)) {
             command.env("SLACK_SIGNING_SECRET", SIGNING_SECRET);
         }
@@ -336,6 +337,20 @@ impl Process {
                 assert!(status.success(), "{} ended with {status}:\n{}", self.name, self.log());
             }
             Err(_) => panic!("{} still runs after {END_DEADLINE:?}:\n{}", self.name, self.log()),
+        }
+    }
+}
+
+impl Process {
+    /// Ends it like [`Process::stop`], after which its standard output must contain this text.
+    ///
+    /// # Panics
+    /// As [`Process::stop`], or if its output lacks the text.
+    pub async fn stop_after_output(self, what: &str) {
+        let output = self.output.clone();
+        self.stop().await;
+        if timeout(END_DEADLINE, output.wait_until(|text| text.contains(what))).await.is_err() {
+            panic!("{what:?} is not in the output:\n{}", output.text());
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+#[cfg(feature = "aws")]
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::CommandFactory;
@@ -11,9 +13,15 @@ use ports::queue::topology::QueueRole;
 use ports::workers::{Feature, Uses, WorkerSpec};
 use process::config::ConfigError;
 use process::config::backend::Backend;
+#[cfg(feature = "aws")]
+use process::config::lambda::on_fargate;
 use process::config::lambda::on_lambda;
 use process::failure;
 use process::telemetry::{self, listener};
+use tokio::sync::watch;
+#[cfg(feature = "aws")]
+use tokio::time::timeout;
+use workers::archive_version;
 use workers::runtime::{self, RuntimeSettings};
 
 use crate::Build;
@@ -28,6 +36,10 @@ const FLAGS: [(&str, Uses); 5] = [
     ("max_file_bytes", Uses::Files),
     ("claim_ttl_s", Uses::Claims),
 ];
+
+/// How often metrics are written on Fargate: CloudWatch's alarms look at minutes.
+#[cfg(feature = "aws")]
+const METRICS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The main function of a worker's binary: runs the worker of this name until a signal. If Lambda started the
 /// process, it serves Lambda instead.
@@ -84,14 +96,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
         return crate::lambda::serve(args, spec, build, settings).await;
     }
     let shutdown = process::shutdown::on_signal()?;
-    if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {
-        let handle = telemetry::recorder::install()?;
-        tracing::info!(address = %listener.local_addr()?, "metrics listening");
-        let mut until = shutdown.clone();
-        tokio::spawn(listener::serve_metrics(listener, handle, async move {
-            drop(until.wait_for(|shutdown| *shutdown).await);
-        }));
-    }
+    publish_metrics(args, shutdown.clone()).await?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
     if spec.queue.role == QueueRole::Background {
@@ -102,6 +107,7 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     // Report a wrong setting now, and not in every job.
     environment.ports.queue.ready().await?;
     environment.ports.archive.ready().await?;
+    archive_version::check(&*environment.ports.archive).await?;
     environment.files.ready().await?;
     if spec.may_use(Uses::Claims) {
         environment.claims.ready().await?;
@@ -110,8 +116,39 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     let joining = environment.into_joining(shutdown.clone());
     tracing::info!(worker = worker.name(), queue = %worker.queue(), backend = %args.backend, "working");
     let settings = RuntimeSettings { longest_wait, ..runtime_settings(&backend) };
-    tokio::join!(runtime::run(worker, ports, settings, shutdown), joining);
+    let archive = Arc::clone(&ports.archive);
+    let working = async { tokio::join!(runtime::run(worker, ports, settings, shutdown), joining) };
+    let newer = tokio::select! {
+        _ = working => None,
+        newer = archive_version::wait_until_newer(&*archive) => Some(newer),
+    };
     backend.close().await;
+    newer.map_or(Ok(()), |newer| Err(newer.into()))
+}
+
+/// Serves metrics if there is an address for them. On Fargate they go to the log, where the template's alarms find them.
+async fn publish_metrics(args: &WorkerArgs, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
+    #[cfg(feature = "aws")]
+    if on_fargate() {
+        let metrics = telemetry::emf::install(args.metrics.metrics, &args.backend.aws.prefix)?;
+        tokio::spawn(async move {
+            loop {
+                let ended = timeout(METRICS_INTERVAL, shutdown.wait_for(|shutdown| *shutdown)).await.is_ok();
+                metrics.flush();
+                if ended {
+                    return;
+                }
+            }
+        });
+        return Ok(());
+    }
+    if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {
+        let handle = telemetry::recorder::install()?;
+        tracing::info!(address = %listener.local_addr()?, "metrics listening");
+        tokio::spawn(listener::serve_metrics(listener, handle, async move {
+            drop(shutdown.wait_for(|shutdown| *shutdown).await);
+        }));
+    }
     Ok(())
 }
 

@@ -149,7 +149,7 @@ fn request_url(request_url: &RequestUrl, has_app_token: bool) -> DoctorCheck {
             format!("give --url https://YOUR-HOST{EVENTS_PATH} to test the path that Slack uses"),
         ),
         RequestUrl::NoSecret => {
-            DoctorCheck::skipped(REQUEST_URL, "without a signing secret nothing can be signed")
+            DoctorCheck::skipped(REQUEST_URL, "without a signing secret for its path nothing can be signed")
         }
         RequestUrl::Probed { url, answer: Ok(took) } => DoctorCheck::ok(
             REQUEST_URL,

@@ -49,9 +49,12 @@ pub(super) enum Unopened {
 /// Facts about the signing secrets that do not reveal them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Secret {
+    /// The number of secrets of the path without an app.
     pub(super) count: usize,
     /// The number of secrets that do not have the format of Slack's secrets.
     pub(super) odd: usize,
+    /// The number of apps with a path of their own.
+    pub(super) apps: usize,
 }
 
 /// What Slack says to a connection of Socket Mode.

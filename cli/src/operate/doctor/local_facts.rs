@@ -4,18 +4,20 @@ use std::net::SocketAddr;
 
 use embedded::condition::{self, FolderCondition};
 use fleet::args::ResponderArgs;
+use hyper::Uri;
 use ports::clock::Clock;
 use ports::metrics::{INGEST_REFUSED, SOCKET_CONNECTIONS};
 use process::config::backend::{BackendArgs, BackendKind};
 use process::config::{self, ConfigError};
-use slack::signature::{Refused, SigningSecrets};
+use slack::signature::Refused;
+use slack::signing_table::SigningTable;
 use slack_api::probe;
 
 use super::facts::{IngestFacts, RefusedCounts, RequestUrl, ResponderFacts, SECRETS_TIMEOUT, within};
 
-pub(super) async fn signing_secrets() -> Result<Option<SigningSecrets>, String> {
+pub(super) async fn signing_table() -> Result<Option<SigningTable>, String> {
     let found = async {
-        match config::signing_secrets().await {
+        match config::signing_table().await {
             Ok(secrets) => Ok(Some(secrets)),
             Err(ConfigError::NoSigningSecret) => Ok(None),
             Err(error) => Err(error),
@@ -45,10 +47,12 @@ fn refused_counts(metrics: &str) -> RefusedCounts {
 
 pub(super) async fn request_url(
     url: Option<&str>,
-    secrets: Option<&SigningSecrets>,
+    table: Option<&SigningTable>,
     clock: &dyn Clock,
 ) -> RequestUrl {
     let Some(url) = url else { return RequestUrl::NotGiven };
+    let path = url.parse::<Uri>().map_or_else(|_| String::new(), |url| url.path().to_owned());
+    let secrets = table.and_then(|table| table.secrets_of(slack::app_of_path(&path)));
     let Some(secrets) = secrets else { return RequestUrl::NoSecret };
     let answer = probe::probe_request_url(url, secrets, clock.now().seconds()).await;
     RequestUrl::Probed { url: url.to_owned(), answer }

@@ -31,7 +31,7 @@ use process::config::backend::{BackendArgs, BackendKind};
 use process::config::slack::SlackArgs;
 use process::config::socket::socket_api;
 use process::config::{DEFAULT_METRICS_LISTEN, ListenArgs, MetricsArgs, settings_facts};
-use slack::signature::SigningSecrets;
+use slack::signing_table::SigningTable;
 
 use self::check::{CheckState, DoctorCheck};
 use self::facts::{Facts, Secret};
@@ -84,10 +84,14 @@ pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Resul
 /// Returns all checks, in the order in which an installation is set up.
 /// Gathers all facts concurrently, so that a request without a response delays no other.
 async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
-    let secrets = local_facts::signing_secrets().await;
-    let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.unusual_count() };
-    let secret = secrets.as_ref().map(|secrets| secrets.as_ref().map(seen)).map_err(Clone::clone);
-    let signed_with = secrets.as_ref().ok().and_then(Option::as_ref);
+    let table = local_facts::signing_table().await;
+    let seen = |table: &SigningTable| {
+        let plain = table.secrets_of(None);
+        let [count, odd] = plain.map_or([0; 2], |plain| [plain.count(), plain.unusual_count()]);
+        Secret { count, odd, apps: table.app_count() }
+    };
+    let secret = table.as_ref().map(|table| table.as_ref().map(seen)).map_err(Clone::clone);
+    let signed_with = table.as_ref().ok().and_then(Option::as_ref);
     let metrics = args.metrics.metrics_listen.unwrap_or(DEFAULT_METRICS_LISTEN);
     let own = async {
         // Before the doctor sends its own challenge, which may be refused and counted too.

@@ -6,6 +6,7 @@ use slack_api::{ApiError, TokenKind};
 use super::check::DoctorCheck;
 use super::facts::{Facts, Secret, SlackFacts, TokenFacts, Unopened};
 use crate::manifest::BOT_SCOPES;
+use crate::plain;
 
 const SECRET: &str = "signing-secret";
 const TOKEN: &str = "bot-token";
@@ -53,14 +54,26 @@ fn secret(secret: &Result<Option<Secret>, String>, has_app_token: bool, runs: bo
              https://YOUR-HOST/slack/events` prints; without a public address, set SLACK_APP_TOKEN instead (`annalist \
              manifest --socket`)",
         ),
-        Ok(Some(Secret { count, odd })) => {
-            let mut says = if *count == 1 {
-                "one is set".to_owned()
-            } else {
-                "two are set and both are accepted, which is for rotating: leave the old one out when Slack no longer \
-                 signs with it"
-                    .to_owned()
+        Ok(Some(Secret { count: 0, apps: 0, .. })) => DoctorCheck::finding(
+            SECRET,
+            "SLACK_SIGNING_SECRETS_FILE has no app: every request is refused",
+            "add each app's id with the Signing Secret from its Basic Information page",
+        ),
+        Ok(Some(Secret { count, odd, apps })) => {
+            let mut says = match count {
+                0 => String::new(),
+                1 => "one is set".to_owned(),
+                _ => {
+                    "two are set and both are accepted, which is for rotating: leave the old one out when Slack no longer \
+                     signs with it"
+                        .to_owned()
+                }
             };
+            if *apps > 0 {
+                let and = if says.is_empty() { "" } else { ", and " };
+                let of_apps = plain::counted(*apps, "app has a secret", "apps have secrets");
+                says.push_str(&format!("{and}{of_apps} for a path of its own, /slack/events/A…"));
+            }
             if *odd > 0 {
                 says.push_str(
                     "; it is not 32 hex digits, as Slack makes them: if requests are refused (401), copy it again",
@@ -283,11 +296,15 @@ mod tests {
 
     #[test]
     fn a_missing_secret_is_a_finding_that_names_its_page() {
-        let secrets = |count, odd| Ok(Some(Secret { count, odd }));
+        let secrets = |count, odd| Ok(Some(Secret { count, odd, apps: 0 }));
+        let with_apps = |count, apps| Ok(Some(Secret { count, odd: 0, apps }));
         for (facts, runs, state, expected) in [
             (secrets(1, 0), true, CheckState::Ok, &["one is set"][..]),
             (secrets(2, 0), true, CheckState::Ok, &["two are set", "rotating"]),
             (secrets(1, 1), true, CheckState::Ok, &["32 hex digits", "401"]),
+            (with_apps(0, 30), true, CheckState::Ok, &["30 apps have secrets", "/slack/events/A"]),
+            (with_apps(1, 1), true, CheckState::Ok, &["one is set, and 1 app has a secret"]),
+            (with_apps(0, 0), true, CheckState::Finding, &["every request is refused", "Basic Information"]),
             (
                 Ok(None),
                 false,

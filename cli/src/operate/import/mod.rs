@@ -18,6 +18,7 @@ use process::config::slack::SlackArgs;
 use process::config::{self, IndexArgs};
 use serde::Serialize;
 use slack::ids::TeamId;
+use workers::archive_version;
 use workers::import::{
     ExportEntries, FailedImport, FileTarget, ImportFiles, ImportNotice, ImportOptions, ImportSum,
     ImportTarget, PrivateCounts, Problem, import,
@@ -153,6 +154,7 @@ async fn open_backend(args: &ImportArgs, clock: SharedClock) -> anyhow::Result<O
     }
     let backend = Backend::open(&args.backend, clock).await?;
     backend.work_in_background();
+    archive_version::refuse_newer(&*backend.archive()).await?;
     Ok(Some(backend))
 }
 

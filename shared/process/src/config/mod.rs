@@ -40,7 +40,7 @@ pub use settings_file::{
     SETTINGS_FILE, SettingsArgs, SettingsFacts, SettingsFile, SettingsFileError, SettingsFileState,
     forbidden_settings_file, settings_facts, settings_warning,
 };
-pub use signing::{optional_signing_secrets, signing_secrets, signing_secrets_with_rereads};
+pub use signing::{optional_signing_table, signing_table};
 
 /// The user's cache folder according to the XDG Base Directory Specification; `None` for a user without a
 /// home.
@@ -180,6 +180,17 @@ pub enum ConfigError {
         variable: &'static str,
         /// What is wrong with it.
         why: InvalidSecrets,
+    },
+    /// The signing secrets of apps cannot be used.
+    #[error(
+        "{place} cannot be used: {why}; give a JSON object of app ids, each with its signing secret, or with an array of the new \
+         and the old one"
+    )]
+    SigningTable {
+        /// The setting, with its file.
+        place: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// A secret is set both by its value and by its ARN.
     #[error("{} and {} are both set: keep one of them", .0.value, .0.arn)]

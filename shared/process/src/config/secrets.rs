@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use slack::credentials::{APP_TOKEN, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET, SecretVariable};
 
 use super::ConfigError;
-use super::setting_names::BOT_TOKENS_FILE;
+use super::setting_names::{BOT_TOKENS_FILE, SIGNING_SECRETS_FILE};
 use super::settings_file;
 use super::viewer::CLIENT_SECRET;
 
@@ -68,10 +68,10 @@ pub(super) async fn from_secrets_manager(_: SecretVariable, _: &str) -> Result<S
     Err(ConfigError::NotBuilt(super::backend_kind::BackendKind::Aws))
 }
 
-/// The files that may contain secrets: those of tokens and of settings.
+/// The files that may contain secrets: those of tokens, of signing secrets and of settings.
 pub fn files() -> Vec<PathBuf> {
-    let tokens = super::text(BOT_TOKENS_FILE).map(PathBuf::from);
-    tokens.into_iter().chain(settings_file::path().map(PathBuf::from)).collect()
+    let named = [BOT_TOKENS_FILE, SIGNING_SECRETS_FILE].into_iter().filter_map(super::text);
+    named.map(PathBuf::from).chain(settings_file::path().map(PathBuf::from)).collect()
 }
 
 /// The secrets that variables contain.

@@ -5,7 +5,7 @@ use slack::credentials::{APP_TOKEN, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNI
 use super::viewer::CLIENT_SECRET;
 
 /// Every setting of every program. One that a program does not use is no mistake: several share a file.
-pub(super) const NAMES: [&str; 79] = [
+pub(super) const NAMES: [&str; 80] = [
     "ANNALIST_ACCESS_LOG",
     "ANNALIST_BACKEND",
     "ANNALIST_BACKFILL",
@@ -83,6 +83,7 @@ pub(super) const NAMES: [&str; 79] = [
     BOT_TOKENS_FILE,
     BOT_TOKEN.value,
     BOT_TOKEN.arn,
+    SIGNING_SECRETS_FILE,
     SIGNING_SECRET.value,
     SIGNING_SECRET.arn,
 ];
@@ -99,6 +100,9 @@ pub(super) const API_URL: &str = "SLACK_API_URL";
 
 /// The variable that names a file of tokens: a JSON object of workspace ids and bot tokens.
 pub(super) const BOT_TOKENS_FILE: &str = "SLACK_BOT_TOKENS_FILE";
+
+/// The variable that names a file of signing secrets: a JSON object of app ids and secrets.
+pub(super) const SIGNING_SECRETS_FILE: &str = "SLACK_SIGNING_SECRETS_FILE";
 
 /// Whether a program reads this setting.
 #[must_use]

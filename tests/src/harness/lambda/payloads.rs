@@ -31,6 +31,13 @@ impl FunctionUrlRequest {
         Self { method: "GET", path: path.to_owned(), headers, body: None, is_base64: false }
     }
 
+    /// Changes the path.
+    #[must_use]
+    pub fn to_path(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.path);
+        self
+    }
+
     /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {

@@ -18,6 +18,7 @@ use process::telemetry;
 use slack_api::WebApi;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
+use workers::archive_version;
 use workers::directory::JoinRequests;
 use workers::directory::joins::{self, RetryLimit};
 use workers::runtime::{
@@ -121,6 +122,8 @@ impl WorkerFunction {
         if command != DEAD_LETTERS {
             return Err(format!("{} has no command {command:?}", self.worker.name()).into());
         }
+        // Not when a function starts, which each message may make it do: all are deployed together.
+        archive_version::check(&*self.ports.archive).await?;
         // Dead letters that do not fit into the time left wait for the next invocation.
         drop(timeout_at(until, self.drain_dead_letters()).await);
         drop(timeout_at(until, self.rouse_waiting()).await);

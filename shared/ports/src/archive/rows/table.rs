@@ -87,6 +87,10 @@ rows_table! {
         "The bucket that has the bytes of files (`store`), if they are not in the data folder.",
         "all parts", KEPT.only_on("in a data folder"),
         "meta#archive" () / "files" ();
+    ARCHIVE_VERSION = archive_version:
+        "The format of what is stored (`format`), and the version of Annalist that began it (`by`).",
+        "all parts", KEPT,
+        "meta#archive" () / "version" ();
 
     MESSAGE = message in messages: "A message.", "message-writer, historian, import",
         KEPT.erased_with(Message).followed(),

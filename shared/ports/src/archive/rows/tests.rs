@@ -61,6 +61,7 @@ fn a_constructor_makes_the_key_that_its_patterns_describe() {
         (ItemKey::quarantine_size(&team), "meta#T1#quarantine", "kept"),
         (ItemKey::strangers_size(), "meta#quarantine", "kept"),
         (ItemKey::archive_identity(), "meta#archive", "identity"),
+        (ItemKey::archive_version(), "meta#archive", "version"),
     ] {
         assert_eq!(key, ItemKey::new(partition, sort));
     }

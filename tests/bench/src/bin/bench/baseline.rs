@@ -15,22 +15,22 @@ use ports::clock::{Clock, SystemClock};
 use process::config;
 use rusqlite::{Connection, params};
 use serde::Deserialize;
-use slack::signature::SigningSecrets;
+use slack::signing_table::SigningTable;
 
 #[derive(Clone)]
 struct Bare {
-    secrets: Arc<SigningSecrets>,
+    secrets: Arc<SigningTable>,
 }
 
 #[derive(Clone)]
 struct CommitPerEvent {
-    secrets: Arc<SigningSecrets>,
+    secrets: Arc<SigningTable>,
     database: Arc<Mutex<Connection>>,
 }
 
 /// Serves the upper limit: only HTTP and the signature check.
 pub(crate) async fn serve_bare() -> anyhow::Result<()> {
-    let bare = Bare { secrets: Arc::new(config::signing_secrets().await?) };
+    let bare = Bare { secrets: Arc::new(config::signing_table().await?) };
     let answer = |State(bare): State<Bare>, headers: HeaderMap, body: Bytes| async move {
         if is_genuine(&bare.secrets, &headers, &body) { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
     };
@@ -40,7 +40,7 @@ pub(crate) async fn serve_bare() -> anyhow::Result<()> {
 /// Serves the best case of an app that stores each event before it answers: one durable commit per event.
 pub(crate) async fn serve_commit_per_event(data: &Path) -> anyhow::Result<()> {
     let state = CommitPerEvent {
-        secrets: Arc::new(config::signing_secrets().await?),
+        secrets: Arc::new(config::signing_table().await?),
         database: Arc::new(Mutex::new(open(&data.join("messages.db"))?)),
     };
     let answer = |State(state): State<CommitPerEvent>, headers: HeaderMap, body: Bytes| async move {
@@ -67,10 +67,10 @@ async fn serve(router: Router) -> anyhow::Result<()> {
     axum::serve(listener, router).await.context("cannot serve")
 }
 
-fn is_genuine(secrets: &SigningSecrets, headers: &HeaderMap, body: &[u8]) -> bool {
+fn is_genuine(secrets: &SigningTable, headers: &HeaderMap, body: &[u8]) -> bool {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let (timestamp, signature) = (header("x-slack-request-timestamp"), header("x-slack-signature"));
-    secrets.verify(timestamp, signature, body, SystemClock.now().seconds()).is_ok()
+    secrets.verify(None, [timestamp, signature], body, SystemClock.now().seconds()).is_ok()
 }
 
 fn open(file: &Path) -> rusqlite::Result<Connection> {
