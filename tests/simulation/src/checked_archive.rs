@@ -7,6 +7,7 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, 
 use serde_json::Value;
 
 use super::mutation::Mutants;
+use super::workspaces::Workspaces;
 use super::world::{Invariant, World, lock};
 use testkit::memory::archive::MemoryArchive;
 
@@ -24,6 +25,8 @@ pub(super) struct CheckedArchive {
     pub(super) world: Arc<World>,
     pub(super) inner: Arc<MemoryArchive>,
     pub(super) mutants: Mutants,
+    /// Notes when rows are stored, if there are several.
+    pub(super) workspaces: Option<Arc<Workspaces>>,
 }
 
 impl CheckedArchive {
@@ -46,6 +49,9 @@ impl CheckedArchive {
         self.check(update);
         let written = self.mutants.update(update);
         let outcome = self.inner.apply_once(&[&*written]).await.remove(0);
+        if let (Some(workspaces), Ok(WriteOutcome::Applied)) = (&self.workspaces, &outcome) {
+            workspaces.note_stored(&update.key);
+        }
         self.world.note("archive", || {
             let word = match &outcome {
                 Ok(WriteOutcome::Applied) => "applied",

@@ -17,6 +17,7 @@ use ports::requests::OpenRequests;
 use ports::reread::Reread;
 use secrecy::SecretString;
 use slack::signature::SigningSecrets;
+use slack_api::transport::Transport;
 use slack_api::{ApiUrl, BotToken, Tokens, WebApi};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -36,8 +37,9 @@ use super::mutation::Mutants;
 use super::questions::{self, LastRequests};
 use super::schedule::{Life, Steps};
 use super::socket::{SimulatedSource, SocketHost};
+use super::workspaces::{CallTime, Workspaces};
 use super::world::{Invariant, JumpyClock, World};
-use testkit::faults::{FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
+use testkit::faults::{FaultSchedule, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
 use testkit::memory::existence::MemoryExistence;
@@ -52,6 +54,8 @@ pub(super) struct SimulationState {
     pub(super) existence: Arc<MemoryExistence>,
     pub(super) claims: Arc<MemoryClaims>,
     pub(super) truth: Arc<SlackTruth>,
+    /// Many workspaces instead of one, in a fleet without faults.
+    pub(super) workspaces: Option<Arc<Workspaces>>,
     pub(super) mutants: Mutants,
     /// Slack's side of the connections, if it sends events over them instead of requests.
     pub(super) socket: Option<Arc<SocketHost>>,
@@ -94,30 +98,38 @@ impl SimulationState {
             world: Arc::clone(&self.world),
             inner: Arc::clone(&self.archive),
             mutants: self.mutants.clone(),
+            workspaces: self.workspaces.clone(),
         };
-        let queue = FaultyQueue::with_schedule(self.ledger.clone(), Arc::new(steps()));
+        let schedule = || -> Arc<dyn FaultSchedule> {
+            if self.workspaces.is_some() { Arc::new(CallTime) } else { Arc::new(steps()) }
+        };
+        let queue = FaultyQueue::with_schedule(self.ledger.clone(), schedule());
         let queue: Arc<dyn Queue> = Arc::new(queue);
-        let slack = PlayedSlack {
-            world: Arc::clone(&self.world),
-            steps: steps(),
-            truth: Arc::clone(&self.truth),
-            mutants: self.mutants.clone(),
+        let (slack, tokens): (Arc<dyn Transport>, Tokens) = if let Some(workspaces) = &self.workspaces {
+            (workspaces.slack(), workspaces.tokens(Arc::clone(&clock)))
+        } else {
+            let slack = PlayedSlack {
+                world: Arc::clone(&self.world),
+                steps: steps(),
+                truth: Arc::clone(&self.truth),
+                mutants: self.mutants.clone(),
+            };
+            (Arc::new(slack), Tokens::one(BotToken::parse(BOT_TOKEN).expect("a valid token")))
         };
-        let token = BotToken::parse(BOT_TOKEN).expect("a valid token");
         ProcessDependencies {
             ports: Ports {
                 queue: self.mutants.queue(queue),
                 archive: Arc::new(FaultyArchive::with_schedule(
                     Arc::new(checked_archive) as Arc<dyn Archive>,
-                    Arc::new(steps()),
+                    schedule(),
                 )),
                 clock,
             },
-            web: Arc::new(WebApi::with_transport(Arc::new(slack), ApiUrl::default(), Tokens::one(token))),
+            web: Arc::new(WebApi::with_transport(slack, ApiUrl::default(), tokens)),
             files: self
                 .mutants
-                .files(Arc::new(FaultyFiles::with_schedule(Arc::new(self.files.clone()), Arc::new(steps())))),
-            claims: Arc::new(FaultyClaims::with_schedule(self.claims.clone(), Arc::new(steps()))),
+                .files(Arc::new(FaultyFiles::with_schedule(Arc::new(self.files.clone()), schedule()))),
+            claims: Arc::new(FaultyClaims::with_schedule(self.claims.clone(), schedule())),
         }
     }
 

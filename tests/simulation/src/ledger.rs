@@ -81,12 +81,17 @@ impl Ledger {
         })
     }
 
-    /// Notifies the queue of a clock jump.
+    /// Finds messages only among this many of a queue.
+    pub(super) fn set_window(&self, messages: usize) {
+        self.queue.set_window(messages);
+    }
+
     /// Ends early dead letters: a parked event is received 20 times before it ends.
     pub(super) fn restore_max_receives(&self) {
         self.queue.set_max_receives(None);
     }
 
+    /// Notifies the queue of a clock jump.
     pub(super) fn clock_jumped(&self) {
         self.queue.clock_jumped();
     }

@@ -29,6 +29,8 @@
 //! * [`bookmarks`] change whenever their list is read; a day later the archive has those of the last list.
 //! * [`history`] reads Slack's final state and fills the archive from it; [`reconciling`] then finds no
 //!   difference.
+//! * [`workspaces`] plays many workspaces for days, some of which fail, and compares the others with a run
+//!   without those.
 //! * [`mutation`] plants bugs in the fleet, to show that the simulation finds them. [`seeds`] runs many seeds,
 //!   each on one thread.
 
@@ -65,9 +67,11 @@ mod unaccepted;
 mod user_groups;
 mod verdict;
 mod workload;
+mod workspaces;
 mod world;
 
 pub use mutation::Mutation;
 pub use run::{Finding, SeedOutcome, run};
 pub use seeds::for_each_seed;
+pub use workspaces::{WorkspacesOutcome, WorkspacesSize, run_workspaces};
 pub use world::{FaultCounts, FaultKind, Invariant};

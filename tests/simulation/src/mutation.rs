@@ -21,6 +21,9 @@ use super::world::lock;
 use serde_json::Value;
 use testkit::fake_slack::SlackAnswer;
 
+/// How often a job is tried before [`Mutation::SerialLoop`] goes on to the next.
+const SERIAL_TRIES: usize = 300;
+
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
@@ -84,9 +87,13 @@ pub enum Mutation {
     OneRunPerProcess,
     /// A channel is proven from its beginning although only its newest page was compared.
     ProveUnread,
+    /// The whole fleet handles one job after the other, each until it is decided. Only the run of many
+    /// workspaces finds it: nothing is lost, but everything is late.
+    SerialLoop,
 }
 
 impl Mutation {
+    /// Those that the seeds of one workspace find.
     pub const ALL: [Self; 30] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
@@ -127,6 +134,8 @@ pub(super) struct Mutants {
     pub(super) mutation: Option<Mutation>,
     /// Messages that [`Mutation::MarkBeforeDo`] treats as done. The set outlives every process.
     marked: Arc<Mutex<BTreeSet<MessageId>>>,
+    /// Held by the only worker that works, with [`Mutation::SerialLoop`].
+    working: Arc<tokio::sync::Mutex<()>>,
     /// Timestamps of the messages that [`Mutation::DropEarlyReplies`] has seen.
     seen: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -170,6 +179,23 @@ impl Mutants {
                 let outcome = tried.into_outcome().1;
                 let is_order = matches!(outcome, JobOutcome::Wait(WaitCause::Order, _));
                 job.settle(if is_order { JobOutcome::Done } else { outcome });
+            }
+            return;
+        }
+        if self.mutation == Some(Mutation::SerialLoop) {
+            let _working = self.working.lock().await;
+            for job in batch.received() {
+                let mut outcome = JobOutcome::Done;
+                for _ in 0..SERIAL_TRIES {
+                    let tried = ReceivedJob::new(job.delivery().clone());
+                    worker.work(&Batch::decode(&[&tried])).await;
+                    outcome = tried.into_outcome().1;
+                    if !matches!(outcome, JobOutcome::Retry(_)) {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                job.settle(outcome);
             }
             return;
         }

@@ -93,6 +93,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         existence: Arc::new(MemoryExistence::new()),
         claims: Arc::new(MemoryClaims::new(Arc::new(JumpyClock(Arc::clone(world))))),
         truth: Arc::new(SlackTruth::new()),
+        workspaces: None,
         mutants: Mutants::with(mutation),
         socket: world.chance_percent(35).then(|| SocketHost::new(world)),
         erasures: Mutex::default(),

@@ -99,8 +99,12 @@ impl SlackSender {
 
     /// Applies the event to Slack's state before it is sent.
     fn apply(&self, planned: &PlannedRequest) {
-        if planned.fate == ExpectedOutcome::Accepted {
-            self.all.truth.apply_event(&planned.body);
+        if planned.fate != ExpectedOutcome::Accepted {
+            return;
+        }
+        match &self.all.workspaces {
+            Some(workspaces) => workspaces.note_sent(&planned.body),
+            None => self.all.truth.apply_event(&planned.body),
         }
     }
 

@@ -126,6 +126,8 @@ pub enum Invariant {
     Erased,
     /// A time without a connection is a gap, and no other time is one.
     Gaps,
+    /// Workspaces that fail do not delay the others.
+    Fair,
 }
 
 /// An outage of Slack that lasts for days.
@@ -148,6 +150,7 @@ impl fmt::Display for Invariant {
             Self::Genuine => "only genuine public events are kept",
             Self::Erased => "what is erased stays so",
             Self::Gaps => "a gap is where events may be missing",
+            Self::Fair => "no workspace waits for another",
         })
     }
 }
@@ -263,6 +266,11 @@ impl World {
             changed: Notify::new(),
             left_quarantine: Mutex::default(),
         })
+    }
+
+    /// The time at which every simulation begins.
+    pub(super) fn beginning() -> TimestampMs {
+        BEGINNING
     }
 
     /// Returns the true time, without clock jumps.

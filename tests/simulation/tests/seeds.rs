@@ -1,6 +1,8 @@
 //! Runs the whole fleet on virtual time for some hundred seeds; `simulate --seeds 10000` runs more.
 
-use simulation::{FaultCounts, FaultKind, Mutation, for_each_seed, run};
+use simulation::{
+    FaultCounts, FaultKind, Invariant, Mutation, WorkspacesSize, for_each_seed, run, run_workspaces,
+};
 
 /// Number of seeds of the ordinary run. They take minutes without optimisation.
 const SEEDS: u64 = 300;
@@ -52,4 +54,21 @@ fn every_planted_bug_is_found() {
         let found = (0..SEEDS_FOR_A_BUG).find(|seed| run(*seed, Some(mutation), false).finding.is_some());
         assert!(found.is_some(), "{mutation:?} passes {SEEDS_FOR_A_BUG} seeds");
     }
+}
+
+/// The size of the run of many workspaces; `simulate --workspaces 300 --days 7` plays more.
+const MANY: WorkspacesSize = WorkspacesSize { workspaces: 12, days: 1 };
+
+#[test]
+fn workspaces_that_fail_delay_no_other() {
+    let outcome = run_workspaces(0, MANY, None);
+    assert_eq!(outcome.finding, None, "{outcome:?}");
+    // Each message takes some calls of 5 ms.
+    assert!(outcome.events > 5_000 && outcome.p99_alone.as_millis() >= 5, "{outcome:?}");
+}
+
+#[test]
+fn a_serial_loop_delays_the_others() {
+    let finding = run_workspaces(0, MANY, Some(Mutation::SerialLoop)).finding;
+    assert_eq!(finding.as_ref().map(|finding| finding.invariant), Some(Invariant::Fair), "{finding:?}");
 }

@@ -50,6 +50,8 @@ struct MemoryState {
     ids_given: u64,
     /// Replaces the topology's limit.
     max_receives: Option<u32>,
+    /// Messages of a queue among which a receive looks for one.
+    window: Option<usize>,
 }
 
 struct QueuedMessage {
@@ -129,8 +131,10 @@ impl MemoryState {
         let mut stopped: Vec<GroupId> = Vec::new();
         let mut deliveries = Vec::new();
         let mut index = 0;
-        while index < self.messages.len() && deliveries.len() < request.max {
+        let mut left = self.window.unwrap_or(usize::MAX);
+        while index < self.messages.len() && deliveries.len() < request.max && left > 0 {
             let message = &mut self.messages[index];
+            left -= usize::from(message.queue == request.queue);
             if message.queue != request.queue || stopped.contains(&message.group) {
                 index += 1;
             } else if !message.is_visible(now) {
@@ -200,6 +204,12 @@ impl MemoryQueue {
     /// limit.
     pub fn set_max_receives(&self, max_receives: Option<u32>) {
         self.lock().max_receives = max_receives;
+    }
+
+    /// Finds messages only among the first ones of a queue, as SQS does among its first 120,000.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/avoiding-processing-large-message-backlogs-with-same-group-id.html>
+    pub fn set_window(&self, messages: usize) {
+        self.lock().window = Some(messages);
     }
 
     /// Makes waiting receives check the clock again.

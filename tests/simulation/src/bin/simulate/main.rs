@@ -3,13 +3,14 @@
 
 mod table;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::Parser;
-use simulation::SeedOutcome;
+use simulation::{SeedOutcome, WorkspacesSize};
 
 use table::SeedsSummary;
 
@@ -34,6 +35,17 @@ struct SimulateArgs {
     /// Print every step of the seed
     #[arg(long, requires = "seed")]
     trace: bool,
+    /// Play this number of workspaces for days, some of which fail
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(WorkspacesSize::MIN_WORKSPACES as i64..=10_000),
+        conflicts_with = "trace"
+    )]
+    workspaces: Option<u32>,
+    /// Number of days of a seed of many workspaces
+    #[arg(long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=31))]
+    days: u32,
     /// Number of seeds to run concurrently
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
@@ -42,9 +54,10 @@ struct SimulateArgs {
 fn main() -> ExitCode {
     let args = SimulateArgs::parse();
     let out = &mut io::stdout().lock();
-    let done = match args.seed {
-        Some(seed) => run_seed(seed, args.trace, out),
-        None => run_seeds(&args, out),
+    let done = match (args.workspaces, args.seed) {
+        (Some(workspaces), _) => run_workspaces(&args, workspaces, out),
+        (None, Some(seed)) => run_seed(seed, args.trace, out),
+        (None, None) => run_seeds(&args, out),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -69,6 +82,30 @@ fn run_seed(seed: u64, trace: bool, out: &mut dyn Write) -> io::Result<bool> {
         summary.write(began.elapsed(), out)?;
     }
     Ok(fine)
+}
+
+/// Plays seeds of many workspaces and writes a line for each. Returns whether every invariant held in all of
+/// them.
+fn run_workspaces(args: &SimulateArgs, workspaces: u32, out: &mut dyn Write) -> io::Result<bool> {
+    let size = WorkspacesSize { workspaces: workspaces as usize, days: args.days };
+    let first = args.seed.unwrap_or(args.first);
+    let seeds = first..first.saturating_add(if args.seed.is_some() { 1 } else { args.seeds });
+    let outcomes = Mutex::new(BTreeMap::new());
+    simulation::for_each_seed(seeds, args.threads, |seed| {
+        let (began, outcome) = (Instant::now(), simulation::run_workspaces(seed, size, None));
+        let timed = (outcome, began.elapsed());
+        outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(seed, timed);
+    });
+    let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    writeln!(out, "{:>8}{:>12}{:>14}{:>18}{:>10}", "seed", "events", "p99 ms", "without failing", "time s")?;
+    for (seed, (outcome, took)) in &outcomes {
+        let (p99, alone) = (outcome.p99.as_millis(), outcome.p99_alone.as_millis());
+        writeln!(out, "{seed:>8}{:>12}{p99:>14}{alone:>18}{:>10.1}", outcome.events, took.as_secs_f64())?;
+        if let Some(finding) = &outcome.finding {
+            writeln!(out, "seed {seed}: {finding}")?;
+        }
+    }
+    Ok(outcomes.values().all(|(outcome, _)| outcome.finding.is_none()))
 }
 
 /// Runs several seeds. Returns whether every invariant held in all of them.
