@@ -62,7 +62,7 @@ pub(crate) fn checks(waiting: &[WaitingJobs]) -> Vec<WaitingCheck> {
         let is_event = matches!(jobs.queue, QueueName::Events | QueueName::Channels);
         let is_of_slack = match jobs.cause {
             WaitCause::Token | WaitCause::NoToken | WaitCause::Scope | WaitCause::Slack => true,
-            WaitCause::Order | WaitCause::Redelivered => false,
+            WaitCause::Order | WaitCause::Redelivered | WaitCause::Bulk => false,
         };
         if is_event && is_of_slack && checks.iter().all(|check| check.team_id != jobs.team.as_str()) {
             checks.push(WaitingCheck {
@@ -107,6 +107,7 @@ impl WaitingLine {
                 "nothing: it is tried again every minute; https://slack-status.com says whether Slack has a problem"
             }
             WaitCause::Order => "nothing: they follow the older jobs of their workspace",
+            WaitCause::Bulk => "nothing: they follow while their queue has little to do",
             WaitCause::Redelivered => "the log of the queue's worker says why it was received so often",
         }
     }

@@ -44,6 +44,9 @@ const LATE_ROWS: Duration = Duration::from_secs(2 * 3_600);
 /// The number of jobs of a turn at most: they are read and sent at once.
 pub const MAX_TURN: usize = 500;
 
+/// The number of jobs of a bulk in a turn: nothing is tried, so that it never changes.
+pub const BULK_TURN: usize = 100;
+
 /// The jobs that wait for one thing, and their turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseState {
@@ -243,15 +246,19 @@ impl WaitState {
             if is_new {
                 *cause = CauseState {
                     first_ms: job.sent_at_ms,
-                    size: if job.cause == WaitCause::Order { MAX_TURN } else { 1 },
-                    next_ms: now.0.saturating_add(millis(WAITS[0])),
+                    size: first_size(job.cause),
+                    next_ms: if job.cause == WaitCause::Bulk {
+                        now.0
+                    } else {
+                        now.0.saturating_add(millis(WAITS[0]))
+                    },
                     ..CauseState::default()
                 };
             }
             cause.reason.clone_from(&job.reason);
             cause.first_ms = cause.first_ms.min(job.sent_at_ms);
             cause.jobs = cause.jobs.saturating_add(1);
-            if job.trial.is_none() {
+            if job.trial.is_none() && job.cause != WaitCause::Bulk {
                 self.added_jobs = self.added_jobs.saturating_add(1);
                 self.added_bytes =
                     self.added_bytes.saturating_add(u64::try_from(job.bytes).unwrap_or(u64::MAX));
@@ -323,12 +330,19 @@ impl WaitState {
     }
 
     /// Adds a number of jobs of a cause to the next turn; the turn after it begins after `after`.
-    pub fn plan(&mut self, cause: WaitCause, jobs: usize, after: String, now: TimestampMs) {
-        if let Some(cause) = self.causes.get_mut(&cause) {
-            (cause.sent, cause.after) = (jobs, after);
+    pub fn plan(&mut self, kind: WaitCause, jobs: usize, after: String, now: TimestampMs) {
+        if let Some(cause) = self.causes.get_mut(&kind) {
+            // Nothing follows from the outcome of a job of a bulk.
+            cause.sent = if kind == WaitCause::Bulk { 0 } else { jobs };
+            cause.after = after;
             cause.jobs = cause.jobs.saturating_sub(u64::try_from(jobs).unwrap_or_default());
             cause.next_ms = now.0.saturating_add(millis(NEXT_TURN));
         }
+    }
+
+    /// Puts the next turn of a cause off.
+    pub fn put_off(&mut self, cause: WaitCause, until: TimestampMs) {
+        self.causes.entry(cause).and_modify(|cause| cause.next_ms = until.0);
     }
 
     /// Records that no job of a cause can be sent back. Jobs that wait for their order then wait for the next
@@ -357,6 +371,19 @@ impl WaitState {
         self.ended_ms = now.0;
         self.causes.clear();
         (self.added_jobs, self.added_bytes) = (0, 0);
+    }
+}
+
+/// The number of jobs of the first turn.
+fn first_size(cause: WaitCause) -> usize {
+    match cause {
+        WaitCause::Order => MAX_TURN,
+        WaitCause::Bulk => BULK_TURN,
+        WaitCause::Token
+        | WaitCause::NoToken
+        | WaitCause::Scope
+        | WaitCause::Slack
+        | WaitCause::Redelivered => 1,
     }
 }
 

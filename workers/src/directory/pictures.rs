@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use ports::archive::{Item, Update};
+use ports::queue::job::in_bulk;
 use ports::queue::{Outgoing, Queue, QueueError};
 use rules::file::image;
 use slack::ids::TeamId;
@@ -33,6 +34,7 @@ impl Pictures {
         if jobs.is_empty() {
             return Ok(());
         }
+        let jobs = jobs.into_iter().map(in_bulk).collect();
         queue.send(jobs).await.into_iter().collect::<Result<Vec<_>, QueueError>>()?;
         Ok(())
     }

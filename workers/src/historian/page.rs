@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use ports::archive::{Archive, ArchiveError, ItemKey};
+use ports::queue::job::in_bulk;
 use ports::queue::{Outgoing, Queue};
 use rules::author::NewestUpdates;
 use rules::history::{self, HistoryMessage};
@@ -275,6 +276,7 @@ impl<'a> ChannelReader<'a> {
         if jobs.is_empty() {
             return Ok(());
         }
+        let jobs = jobs.into_iter().map(in_bulk).collect();
         Ok(queue.send(jobs).await.into_iter().collect::<Result<(), _>>()?)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::stream::{self, StreamExt};
 use ports::archive::{Archive, ArchiveError, Item, ItemKey};
-use ports::queue::job::{Job, Payload};
+use ports::queue::job::{Job, Payload, in_bulk};
 use ports::queue::{Outgoing, Queue, QueueError};
 use rules::file::row::{self, Share};
 use rules::file::{FileJob, FileState};
@@ -201,10 +201,10 @@ fn decode_file_job(send: &Outgoing) -> Option<FileJob> {
     if let Payload::File(raw) = job.payload { FileJob::decode(raw).ok() } else { None }
 }
 
-/// Sends jobs. Once it returns, all of them are durable.
+/// Sends jobs, as a bulk. Once it returns, all of them are durable.
 pub(super) async fn send(queue: &dyn Queue, jobs: Vec<Outgoing>) -> Result<(), QueueError> {
     if jobs.is_empty() {
         return Ok(());
     }
-    queue.send(jobs).await.into_iter().collect()
+    queue.send(jobs.into_iter().map(in_bulk).collect()).await.into_iter().collect()
 }

@@ -149,6 +149,9 @@ async fn refusals(
         if is_stranger && (is_crowded || kept.next() != Some(Keeping::Whole)) {
             return Some("too many jobs of unknown workspaces wait".to_owned());
         }
+        if job.cause == WaitCause::Bulk {
+            return None;
+        }
         count = count.saturating_add(1);
         bytes = bytes.saturating_add(u64::try_from(job.delivery.body.len()).unwrap_or(u64::MAX));
         (count > MAX_JOBS || bytes > MAX_BYTES).then(|| "too many jobs of its workspace wait".to_owned())

@@ -7,6 +7,7 @@ use std::time::Duration;
 use metrics::gauge;
 use ports::metrics::WORKER_BLOCKED_GROUPS;
 use ports::queue::job::{Origin, Trial};
+use ports::queue::waiting::WaitCause;
 use ports::queue::{Delivery, MessageId, QueueError, Receipt};
 use slack::ids::TeamId;
 
@@ -38,7 +39,8 @@ pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, JobOutc
         }
         context.attempts.forget(delivery).await;
     }
-    for Aside { delivery, cause, reason } in &settlement.aside {
+    let others = settlement.aside.iter().filter(|job| job.cause != WaitCause::Bulk);
+    for Aside { delivery, cause, reason } in others {
         if let Some(left_out) = context.quarantine_log.permit_line(context.ports.clock.now()) {
             tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, %cause, reason, left_out, "set a job aside");
         }

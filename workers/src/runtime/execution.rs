@@ -9,6 +9,8 @@ use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use metrics::histogram;
 use ports::metrics::{WORKER_AGE, WORKER_BATCH_SECONDS, WORKER_RECEIVES};
+use ports::queue::job::is_in_bulk;
+use ports::queue::waiting::WaitCause;
 use ports::queue::{Delivery, GroupId};
 use tokio::time::Instant;
 
@@ -80,7 +82,14 @@ async fn handle(context: &Context, received: &[ReceivedJob], attempts: &BatchAtt
     let mut repeated: BTreeMap<&GroupId, Vec<&ReceivedJob>> = BTreeMap::new();
     let mut fresh: Vec<&ReceivedJob> = Vec::new();
     for job in received {
-        let Delivery { group, receive_count, .. } = job.delivery();
+        let Delivery { group, receive_count, body, .. } = job.delivery();
+        if is_in_bulk(body) {
+            job.settle(JobOutcome::Wait(
+                WaitCause::Bulk,
+                "it is part of a bulk: live work comes first".into(),
+            ));
+            continue;
+        }
         if *receive_count > 1 || repeated.contains_key(group) {
             repeated.entry(group).or_default().push(job);
         } else {

@@ -70,7 +70,8 @@ pub async fn report_waiting(ports: &Ports, queue: QueueName) -> Result<(), PortE
     let mut first_ms = None;
     for (kind, cause) in of_queue.iter().flat_map(|state| &state.causes) {
         *jobs.entry(*kind).or_default() += cause.jobs;
-        if cause.jobs > 0 {
+        // A bulk may take days, and nothing has to be done about it.
+        if cause.jobs > 0 && *kind != WaitCause::Bulk {
             first_ms = Some(first_ms.map_or(cause.first_ms, |first: i64| first.min(cause.first_ms)));
         }
     }

@@ -22,6 +22,9 @@ use crate::quarantine::{aside, turns};
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html>
 const FULL_QUEUE: u64 = 5_000;
 
+/// While the queue holds this many messages, no job of a bulk is sent back: it would be in front of live work.
+const BUSY_QUEUE: u64 = 1_000;
+
 /// The wait until the depth of a full queue is read again.
 const FULL: Duration = Duration::from_secs(5);
 
@@ -110,7 +113,8 @@ async fn make_turn(
         return Ok(NextTurn::After(until_due));
     }
     let depth = ports.queue.depth(queue.into()).await?;
-    if depth.waiting + depth.in_flight > FULL_QUEUE {
+    let depth = depth.waiting + depth.in_flight;
+    if depth > FULL_QUEUE {
         return Ok(NextTurn::After(FULL));
     }
     let mut state = state;
@@ -118,7 +122,7 @@ async fn make_turn(
     if !state.evaluate(now) {
         return Ok(NextTurn::After(NEXT_TURN));
     }
-    let jobs = plan_turn(ports, queue, &mut state, now).await?;
+    let jobs = plan_turn(ports, queue, &mut state, (now, depth)).await?;
     if jobs.is_empty() {
         if state.causes.is_empty() {
             match turns::oldest(ports, queue, &wake.team).await? {
@@ -137,7 +141,7 @@ async fn make_turn(
     match aside::store_state(archive, &state).await? {
         Ok(stored) => {
             tracing::info!(%queue, team = %wake.team, jobs = jobs.len(), "sent waiting jobs back");
-            let trial = |cause| Some(Trial { cause, turn: stored.turn });
+            let trial = |cause| (cause != WaitCause::Bulk).then_some(Trial { cause, turn: stored.turn });
             let jobs = jobs.into_iter().map(|(cause, job)| (trial(cause), job)).collect();
             turns::send_back(ports, jobs).await?;
             Ok(NextTurn::After(NEXT_TURN))
@@ -151,11 +155,15 @@ async fn plan_turn(
     ports: &Ports,
     queue: QueueName,
     state: &mut WaitState,
-    now: TimestampMs,
+    (now, depth): (TimestampMs, u64),
 ) -> Result<Vec<(WaitCause, turns::WaitingJob)>, ArchiveError> {
     let team = state.team.clone();
     let mut turn = Vec::new();
     for (cause, size, after) in state.due(now) {
+        if cause == WaitCause::Bulk && depth >= BUSY_QUEUE {
+            state.put_off(cause, now.plus(FULL));
+            continue;
+        }
         let found = turns::next_jobs(ports, (queue, &team), cause, &after, size).await?;
         if found.jobs.is_empty() && found.after.is_empty() {
             state.found_none(cause, now);

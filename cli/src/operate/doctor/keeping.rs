@@ -2,6 +2,7 @@
 
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
+use ports::queue::waiting::WaitCause;
 
 use super::check::DoctorCheck;
 use super::facts::{ArchiveFacts, Facts};
@@ -177,10 +178,13 @@ fn files(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
 /// Jobs that wait for something outside themselves, with what ends it.
 fn waiting(status: &Result<Status, String>) -> Vec<DoctorCheck> {
     let Ok(status) = status else { return vec![DoctorCheck::skipped(WAITING, "the jobs were not counted")] };
-    if status.waiting.is_empty() {
+    let lines = status.waiting.iter().filter(|line| line.cause != WaitCause::Bulk);
+    let findings: Vec<DoctorCheck> =
+        lines.map(|line| DoctorCheck::finding(WAITING, line.text(), line.remedy())).collect();
+    if findings.is_empty() {
         return vec![DoctorCheck::ok(WAITING, "no job waits for a token, a scope or Slack")];
     }
-    status.waiting.iter().map(|line| DoctorCheck::finding(WAITING, line.text(), line.remedy())).collect()
+    findings
 }
 
 /// How far the archive is compared with Slack; nothing before the first night.
@@ -260,7 +264,6 @@ fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorChec
 #[cfg(test)]
 mod tests {
     use ports::clock::TimestampMs;
-    use ports::queue::waiting::WaitCause;
     use reader::access::MembershipCounts;
     use reader::files::MissingFiles;
     use reader::proof::TeamProof;

@@ -202,7 +202,7 @@ metrics_table! {
 
     ["Waiting jobs"]
     WAITING_JOBS = "annalist_waiting_jobs", Gauge, "queue, cause",
-        "Jobs that are set aside until something outside Annalist is in order, by cause: token, no_token, scope, slack, order, redelivered.";
+        "Jobs that are set aside until something outside Annalist is in order, by cause: token, no_token, scope, slack, order, redelivered, bulk.";
     WAITING_OLDEST = "annalist_waiting_oldest_seconds", Gauge, "queue",
         "Age of the oldest job that is set aside.",
         Alert {

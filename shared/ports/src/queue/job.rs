@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::MAX_MESSAGE_BYTES;
 use super::run::RunId;
 use super::wait_cause::WaitCause;
+use super::{MAX_MESSAGE_BYTES, Outgoing};
 use crate::clock::TimestampMs;
 
 /// The version this build writes. A job with a higher version waits for a newer worker that can decode it.
@@ -153,6 +153,22 @@ impl Origin {
     }
 }
 
+/// How every body begins that [`encode_job`] encodes, and one that is part of a bulk.
+const VERSIONED: &str = "{\"v\":1,";
+const IN_BULK: &str = "{\"v\":1,\"bulk\":true,";
+
+/// The same job as part of a bulk of work: it is set aside when it is received, and sent back without this mark
+/// while its queue has little to do.
+pub fn in_bulk(job: Outgoing) -> Outgoing {
+    let body = job.body.strip_prefix(VERSIONED).map(|rest| format!("{IN_BULK}{rest}"));
+    Outgoing { body: body.unwrap_or(job.body), ..job }
+}
+
+/// Whether a body is part of a bulk of work.
+pub fn is_in_bulk(body: &str) -> bool {
+    body.starts_with(IN_BULK)
+}
+
 /// A body that is not a job this build understands.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
@@ -243,12 +259,28 @@ impl<'a> Job<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::{DedupId, GroupId, QueueName};
 
     #[test]
     fn an_event_is_preserved_byte_for_byte() {
         let envelope = "{ \"event\" : {\"a\":1.0e2,\"é\":\"\\u00e9\"},\n \"z\":null }";
         let body = encode_event(envelope);
         assert_eq!(Job::decode(&body).unwrap().event().unwrap().get(), envelope);
+    }
+
+    #[test]
+    fn a_job_of_a_bulk_is_the_same_job() {
+        let job = Outgoing {
+            queue: QueueName::Files,
+            group: GroupId::from_parts(&["T1", "F1"]),
+            dedup: DedupId::from_parts(&[b"F1"]),
+            body: encode_job("file", &7),
+        };
+        let bulk = in_bulk(job.clone());
+        assert!(is_in_bulk(&bulk.body) && !is_in_bulk(&job.body));
+        assert_eq!((&bulk.group, &bulk.dedup), (&job.group, &job.dedup));
+        assert_eq!(Job::decode(&bulk.body).unwrap().encode().unwrap(), job.body);
+        assert_eq!(Origin::of(&bulk.body), None);
     }
 
     /// Such bodies may be on a queue during an upgrade of the workers.

@@ -20,12 +20,14 @@ pub enum WaitCause {
     Order,
     /// Nothing known: it was received too often, and is tried once more.
     Redelivered,
+    /// Live work: it is part of a bulk of work, such as an import, which comes after it.
+    Bulk,
 }
 
 impl WaitCause {
     /// All causes.
-    pub const ALL: [Self; 6] =
-        [Self::Token, Self::NoToken, Self::Scope, Self::Slack, Self::Order, Self::Redelivered];
+    pub const ALL: [Self; 7] =
+        [Self::Token, Self::NoToken, Self::Scope, Self::Slack, Self::Order, Self::Redelivered, Self::Bulk];
 
     /// Its name in rows, outputs and metrics.
     pub fn label(self) -> &'static str {
@@ -36,6 +38,7 @@ impl WaitCause {
             Self::Slack => "slack",
             Self::Order => "order",
             Self::Redelivered => "redelivered",
+            Self::Bulk => "bulk",
         }
     }
 

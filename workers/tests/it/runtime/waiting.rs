@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Update, key};
-use ports::queue::job::encode_event;
+use ports::queue::job::{encode_event, in_bulk};
 use ports::queue::waiting::WaitCause;
 use ports::queue::{DedupId, GroupId, Outgoing, Queue};
 use rules::waiting::{NewWait, WaitState};
@@ -129,6 +129,35 @@ async fn a_person_can_send_waiting_jobs_back_at_once_and_as_often_as_they_like()
     names.sort_unstable();
     names.dedup();
     assert_eq!((names.len(), aside(&fixture)), (120, 0));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_job_is_behind_a_small_part_of_a_bulk() {
+    let fixture = RuntimeFixture::new();
+    let worker = Scripted::new(|_, _| Act::Hang(Duration::from_millis(100)));
+    let job = |number: usize| Outgoing {
+        queue: QueueName::Events,
+        group: GroupId::from_parts(&["T1", &format!("F{number}")]),
+        dedup: DedupId::from_parts(&[&number.to_be_bytes()]),
+        body: encode_event(&format!("{{\"event_id\":\"b{number}\"}}")),
+    };
+    for sent in fixture.queue.send((0..4_000).map(|number| in_bulk(job(number))).collect()).await {
+        sent.unwrap();
+    }
+    let running = fixture.start(&worker, settings());
+    sleep(Duration::from_secs(60)).await;
+    let before = worker.done().len();
+    send(&fixture, [("T2#F1", "live".to_owned())]).await;
+    while !worker.done().iter().any(|name| name == "live") {
+        sleep(Duration::from_secs(1)).await;
+    }
+    let (ahead, left) = (worker.done().len() - before, aside(&fixture));
+    assert!(before > 100 && ahead < 1_200 && left > 1_000, "{before} before it, {ahead} ahead, {left} aside");
+    while aside(&fixture) > 0 || depth(&fixture).await > 0 {
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(worker.done().len(), 4_001, "each once");
     running.stop().await;
 }
 
