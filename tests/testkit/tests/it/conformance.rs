@@ -2,11 +2,12 @@
 
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ports::archive::Archive;
 use ports::claims::Claims;
 use ports::clock::{ManualClock, TimestampMs};
-use ports::queue::Queue;
+use ports::queue::{DedupId, GroupId, Outgoing, Queue, QueueName, ReceiveRequest};
 use testkit::conformance::archive::{self, ArchiveFixture, ArchiveTraits};
 use testkit::conformance::changes::{self, ChangesFixture, ChangesTraits};
 use testkit::conformance::claims::{self, ClaimsFixture};
@@ -37,6 +38,34 @@ fn memory_queue(wrap: impl Fn(Arc<dyn Queue>) -> Arc<dyn Queue>) -> QueueFixture
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_queue_conforms() {
     queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(|queue| queue))).await;
+}
+
+#[tokio::test]
+async fn a_memory_queue_with_a_window_hides_what_is_behind_a_long_group() {
+    let queue = MemoryQueue::new(ManualClock::starting_at(START));
+    queue.set_window(3);
+    let message = |number: usize, group: &str| Outgoing {
+        queue: QueueName::Events,
+        group: GroupId::from_parts(&[group]),
+        dedup: DedupId::from_parts(&[number.to_string().as_bytes()]),
+        body: number.to_string(),
+    };
+    let groups = ["long", "long", "long", "behind"];
+    let sent = groups.iter().enumerate().map(|(number, group)| message(number, group));
+    assert!(queue.send(sent.collect()).await.iter().all(Result::is_ok));
+    let request = ReceiveRequest {
+        queue: QueueName::Events.into(),
+        max: 1,
+        visibility_timeout: Duration::from_secs(30),
+        wait: Duration::ZERO,
+    };
+    let first = queue.receive(request).await.unwrap();
+    assert_eq!(first.len(), 1);
+    // Its group is blocked, and the three messages in the window are all of this group.
+    assert!(queue.receive(request).await.unwrap().is_empty());
+    queue.ack(QueueName::Events.into(), &[first[0].receipt.clone()]).await.remove(0).unwrap();
+    let all = queue.receive(ReceiveRequest { max: 10, ..request }).await.unwrap();
+    assert_eq!(all.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
