@@ -40,7 +40,7 @@ pub(super) const TABLE_CLASS: &str = "TableClass";
 const FILES_TIER: &str = "FilesTier";
 
 /// There is a key of the account's own.
-const HAS_KMS_KEY: &str = "HasKmsKeyArn";
+pub(super) const HAS_KMS_KEY: &str = "HasKmsKeyArn";
 /// S3 moves files that are not read.
 pub(super) const TIERS_FILES: &str = "TiersFiles";
 /// The signing secret is in Secrets Manager.

@@ -13,15 +13,8 @@ use ports::queue::topology::{ARCHIVE_TABLE, TableRole};
 
 pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
     let role = |function: &TemplateFunction| {
-        let mut statements: Vec<Value> =
+        let statements: Vec<Value> =
             function.grants().iter().map(|grant| statement(grant, function)).collect();
-        // Every part reads or writes something that the key encrypts.
-        let use_key = json!({
-            "Effect": "Allow",
-            "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
-            "Resource": [reference(parameters::KMS_KEY_ARN)],
-        });
-        statements.push(parameters::with_own_key(use_key, parameters::no_value()));
         let service = if function.is_container() { fargate::SERVICE } else { "lambda.amazonaws.com" };
         let mut role = json!({
             "Type": "AWS::IAM::Role",
@@ -43,7 +36,32 @@ pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
         parameters::only_if(&mut role, function.condition());
         (function.role_id(), role)
     };
-    functions.iter().map(role).collect()
+    functions.iter().map(role).chain([use_of_key(functions)]).collect()
+}
+
+/// The permission of every part to use the account's own key: each reads or writes something that it encrypts.
+fn use_of_key(functions: &[TemplateFunction]) -> (String, Value) {
+    let role = |function: &TemplateFunction| {
+        let role = reference(&function.role_id());
+        function.condition().map_or(role.clone(), |condition| if_holds(condition, role))
+    };
+    let mut policy = json!({
+        "Type": "AWS::IAM::Policy",
+        "Properties": {
+            "PolicyName": "key",
+            "PolicyDocument": {
+                "Version": "2012-10-17",
+                "Statement": [{
+                    "Effect": "Allow",
+                    "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+                    "Resource": reference(parameters::KMS_KEY_ARN),
+                }],
+            },
+            "Roles": functions.iter().map(role).collect::<Vec<_>>(),
+        },
+    });
+    parameters::only_if(&mut policy, Some(parameters::HAS_KMS_KEY));
+    ("UseOfKey".to_owned(), policy)
 }
 
 fn statement(grant: &Grant, function: &TemplateFunction) -> Value {

@@ -163,9 +163,15 @@ async fn a_key_encrypts_everything_and_every_role_may_use_it() {
     }
     let roles = of_type(&template, "AWS::IAM::Role");
     let of_parts = roles.iter().filter(|(_, role)| role["Properties"]["Policies"].is_array());
-    let (mut parts, grant) = (0, r#""Action":["kms:Decrypt","kms:GenerateDataKey"]"#);
-    for (id, role) in of_parts {
-        assert!(role.to_string().contains(grant), "{id}");
+    let policies = of_type(&template, "AWS::IAM::Policy");
+    let use_of_key = &policies["UseOfKey"];
+    assert_eq!(use_of_key["Condition"], "HasKmsKeyArn");
+    let statement = &use_of_key["Properties"]["PolicyDocument"]["Statement"][0];
+    assert_eq!(statement["Action"], json!(["kms:Decrypt", "kms:GenerateDataKey"]));
+    let users = use_of_key["Properties"]["Roles"].to_string();
+    let mut parts = 0;
+    for (id, _) in of_parts {
+        assert!(users.contains(&format!("{{\"Ref\":\"{id}\"}}")), "{id}");
         parts += 1;
     }
     assert!(parts > WORKERS.len(), "{parts}");
