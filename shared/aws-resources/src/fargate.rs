@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::functions::{self, TemplateFunction};
-use super::{Resources, attribute_of, parameters, queues, reference};
+use super::{Resources, attribute_of, parameters, queues, reference, roles};
 use crate::names::Names;
 
 /// The service that assumes the roles of containers.
@@ -60,12 +60,7 @@ pub(super) fn resources(names: &Names, containers: &[TemplateFunction]) -> Resou
     let role = json!({
         "Type": "AWS::IAM::Role",
         "Properties": {
-            "AssumeRolePolicyDocument": {
-                "Version": "2012-10-17",
-                "Statement": [
-                    { "Effect": "Allow", "Principal": { "Service": SERVICE }, "Action": "sts:AssumeRole" },
-                ],
-            },
+            "AssumeRolePolicyDocument": roles::trust_in(SERVICE),
             "ManagedPolicyArns": [
                 { "Fn::Sub": "arn:${AWS::Partition}:iam::aws:policy/service-role/AmazonECSTaskExecutionRolePolicy" },
             ],

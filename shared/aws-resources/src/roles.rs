@@ -19,14 +19,7 @@ pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
         let mut role = json!({
             "Type": "AWS::IAM::Role",
             "Properties": {
-                "AssumeRolePolicyDocument": {
-                    "Version": "2012-10-17",
-                    "Statement": [{
-                        "Effect": "Allow",
-                        "Principal": { "Service": service },
-                        "Action": "sts:AssumeRole",
-                    }],
-                },
+                "AssumeRolePolicyDocument": trust_in(service),
                 "Policies": [{
                     "PolicyName": "annalist",
                     "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
@@ -37,6 +30,18 @@ pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
         (function.role_id(), role)
     };
     functions.iter().map(role).chain([use_of_key(functions)]).collect()
+}
+
+/// The policy of a role that this service takes on.
+pub(super) fn trust_in(service: &str) -> Value {
+    json!({
+        "Version": "2012-10-17",
+        "Statement": [{
+            "Effect": "Allow",
+            "Principal": { "Service": service },
+            "Action": "sts:AssumeRole",
+        }],
+    })
 }
 
 /// The permission of every part to use the account's own key: each reads or writes something that it encrypts.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::functions::{self, TemplateFunction};
-use super::{Resources, alarms, attribute_of, parameters, reference};
+use super::{Resources, alarms, attribute_of, parameters, reference, roles};
 use crate::names::Names;
 
 /// The alias that triggers invoke.
@@ -23,14 +23,7 @@ pub(super) fn resources(names: &Names, functions: &[TemplateFunction]) -> Resour
     let role = json!({
         "Type": "AWS::IAM::Role",
         "Properties": {
-            "AssumeRolePolicyDocument": {
-                "Version": "2012-10-17",
-                "Statement": [{
-                    "Effect": "Allow",
-                    "Principal": { "Service": "codedeploy.amazonaws.com" },
-                    "Action": "sts:AssumeRole",
-                }],
-            },
+            "AssumeRolePolicyDocument": roles::trust_in("codedeploy.amazonaws.com"),
             "ManagedPolicyArns": [
                 { "Fn::Sub": "arn:${AWS::Partition}:iam::aws:policy/service-role/AWSCodeDeployRoleForLambdaLimited" },
             ],

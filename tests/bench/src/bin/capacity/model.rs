@@ -135,7 +135,12 @@ fn stages(workspaces: f64, region: &str) -> Vec<Stage> {
             "files/s",
             quotas::full_batches("`FileDownloaderConcurrency` (2), full batches", files, bill::FILE_S),
         ),
-        of("directory", workspaces * bill::SYNC_S / 3_600.0, "syncs at once", quotas::DIRECTORY),
+        of(
+            "directory",
+            workspaces * bill::SYNC_S / 3_600.0,
+            "syncs at once",
+            quotas::syncs_at_once(functions_of(QueueName::Directory)),
+        ),
         of(
             "archive, writes",
             peak * (OneMessage::WRITE_UNITS + bill::FILES * bill::UNITS_OF_A_FILE),

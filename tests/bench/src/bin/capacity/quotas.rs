@@ -108,8 +108,10 @@ pub(crate) const PUTS: Quota = quota(
     "https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html",
 );
 
-/// `DirectoryConcurrency`.
-pub(crate) const DIRECTORY: Quota = quota("`DirectoryConcurrency` (5)", 5.0, true, PARAMETERS);
+/// What the functions of the directory sync at once: `DirectoryConcurrency`, from the table of workers.
+pub(crate) const fn syncs_at_once(functions: f64) -> Quota {
+    quota("`DirectoryConcurrency` (5)", functions, true, PARAMETERS)
+}
 
 /// What full batches of ten allow: `MessageWriterConcurrency` and `FileDownloaderConcurrency`, from the table
 /// of workers.
