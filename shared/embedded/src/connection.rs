@@ -181,8 +181,9 @@ pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// Opens a connection that only checkpoints the log.
-pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> {
+/// Opens a connection that rewrites the whole file. It waits for other processes like the writer: SQLite's
+/// own busy handler starves next to a busy process.
+pub(super) fn open_for_compacting(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         file,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -190,13 +191,6 @@ pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> 
     connection.busy_timeout(OPEN_TIMEOUT)?;
     harden(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    Ok(connection)
-}
-
-/// Opens a connection that rewrites the whole file. It waits for other processes like the writer: SQLite's
-/// own busy handler starves next to a busy process.
-pub(super) fn open_for_compacting(file: &Path) -> rusqlite::Result<Connection> {
-    let connection = open_for_checkpoints(file)?;
     connection.busy_handler(Some(|tries| {
         sleep(COMPACT_RETRY);
         tries < COMPACT_TRIES

@@ -9,7 +9,6 @@
 mod archive;
 pub mod backup;
 mod changes;
-mod checkpoint;
 mod claims;
 mod compact;
 pub mod condition;

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::checkpoint::Checkpoints;
 use super::connection::sleep;
 use super::database_files::DatabaseFiles;
 use super::operation::{AnsweredOperation, Operation};
@@ -95,11 +94,10 @@ impl WriterThread {
         let rest = Arc::new(AtomicU32::new(0));
         let (stopping, stopped) = watch::channel(false);
         let files = DatabaseFiles::opened(&file)?;
-        let checkpoints = Checkpoints::start(&connection, file).map_err(std::io::Error::other)?;
         let thread = Thread {
-            connection,
             files,
-            checkpoints,
+            changes: connection.total_changes(),
+            connection,
             process_lock,
             turns,
             clock,
@@ -172,7 +170,8 @@ fn closed() -> WriteError {
 struct Thread {
     connection: Connection,
     files: DatabaseFiles,
-    checkpoints: Checkpoints,
+    /// The rows that this connection has ever changed, when the thread last looked.
+    changes: u64,
     process_lock: ProcessLock,
     turns: LockTurns,
     clock: SharedClock,
@@ -206,7 +205,8 @@ impl Thread {
             for operation in batch {
                 operation.finish(outcome.clone());
             }
-            if self.checkpoints.after_commit(&self.connection) {
+            let changes = self.connection.total_changes();
+            if std::mem::replace(&mut self.changes, changes) != changes {
                 self.wrote_at = Some(Instant::now());
             }
             self.yield_lock(lock_time);
