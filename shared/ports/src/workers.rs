@@ -281,7 +281,7 @@ pub const WORKERS: [WorkerSpec; 9] = [
             role: QueueRole::Background,
             // Slack's limits for its history are per method and workspace.
             group: "`team`",
-            dedup: "team, channel, from, to, page",
+            dedup: "team, turn, time of sending",
             delay: Duration::ZERO,
         },
         sends_to: &[QueueName::Files],

@@ -38,6 +38,9 @@ const AFTER_REFUSAL: Duration = Duration::from_secs(6 * 3_600);
 /// Work whose job was sent this long ago is sent again: the job may be lost.
 const SENT_AGAIN_AFTER: Duration = Duration::from_secs(20 * 60);
 
+/// The pause between two looks for what is unread: a gap is filled within minutes of its end.
+const BETWEEN_READINGS: Duration = Duration::from_secs(5 * 60);
+
 /// A due time that is further ahead than any pause comes from a wrong clock.
 const FURTHEST_AHEAD: Duration = Duration::from_secs(7 * 3_600);
 
@@ -99,14 +102,17 @@ impl AppState {
 pub enum WorkKind {
     /// Its directory.
     Sync,
+    /// What is unread of its history.
+    History,
 }
 
 impl WorkKind {
-    const ALL: [Self; 1] = [Self::Sync];
+    const ALL: [Self; 2] = [Self::Sync, Self::History];
 
     const fn register(self) -> &'static str {
         match self {
             Self::Sync => "sync",
+            Self::History => "history",
         }
     }
 }
@@ -183,10 +189,15 @@ impl WorkspaceRow {
     /// Whether a job for the work is to be sent: it is due, and none was sent in the last minutes.
     #[must_use]
     pub fn is_to_be_sent(&self, kind: WorkKind, now: TimestampMs, token: &str) -> bool {
-        let is_sent = self.schedule(kind).sent_ms.is_some_and(|sent| {
+        !self.is_sent(kind, now) && self.is_due(kind, now, token)
+    }
+
+    /// Whether a job for the work was sent in the last minutes and is not done.
+    #[must_use]
+    pub fn is_sent(&self, kind: WorkKind, now: TimestampMs) -> bool {
+        self.schedule(kind).sent_ms.is_some_and(|sent| {
             (0..i64::try_from(SENT_AGAIN_AFTER.as_millis()).unwrap_or(i64::MAX)).contains(&(now.0 - sent))
-        });
-        !is_sent && self.is_due(kind, now, token)
+        })
     }
 
     /// Whether the work is due, with the token of this mark.
@@ -219,6 +230,13 @@ impl WorkspaceRow {
             SyncEnd::Refused => now.plus(AFTER_REFUSAL),
         };
         self.change(WorkKind::Sync, &WorkSchedule { due_ms: due.0, sent_ms: None, failures, token })
+    }
+
+    /// The update that records that nothing is left to read of its history, or can be read now.
+    #[must_use]
+    pub fn has_read(&self, now: TimestampMs) -> Update {
+        let due_ms = now.plus(BETWEEN_READINGS).0;
+        self.change(WorkKind::History, &WorkSchedule { due_ms, ..WorkSchedule::default() })
     }
 
     fn change(&self, kind: WorkKind, schedule: &WorkSchedule) -> Update {
@@ -313,6 +331,21 @@ mod tests {
     fn sent_attributes(row: &WorkspaceRow) -> Attributes {
         let text = row.stored[WorkKind::Sync as usize].clone().unwrap();
         Attributes::from_iter([("sync".to_owned(), text.into())])
+    }
+
+    #[test]
+    fn history_is_due_five_minutes_after_it_was_read_and_changes_no_other_work() {
+        let row = WorkspaceRow::new(team());
+        let synced = after(&row, &row.synced(SyncEnd::Synced, NOW, Some("a".into())));
+        assert!(synced.is_to_be_sent(WorkKind::History, NOW, ""));
+        let sent = after(&synced, &synced.sent(WorkKind::History, NOW));
+        assert!(sent.is_sent(WorkKind::History, NOW.plus(MINUTE)));
+        let read = after(&sent, &sent.has_read(NOW));
+        assert!(!read.is_sent(WorkKind::History, NOW) && !read.is_due(WorkKind::History, NOW, ""));
+        assert!(read.is_to_be_sent(WorkKind::History, NOW.plus(5 * MINUTE), ""));
+        assert_eq!(read.schedule(WorkKind::Sync), synced.schedule(WorkKind::Sync));
+        let uninstalled = WorkspaceRow { state: AppState::Uninstalled, ..read };
+        assert!(!uninstalled.is_due(WorkKind::History, NOW.plus(5 * MINUTE), ""));
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use ports::archive::{ArchiveExt, Query, key, query_all};
+use ports::archive::{ArchiveExt, ItemKey, Query, Update, key, query_all};
 use ports::clock::SystemClock;
+use ports::queue::run::RunId;
 use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
+use reader::gaps;
 use rules::filled;
-use rules::history::job::SpanJob;
+use rules::gap::run::RunSpan;
 use rules::public_mark;
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::event;
@@ -102,29 +104,30 @@ async fn a_job_with_too_many_pages_continues_in_another_job() {
         clock: SystemClock::shared(),
     };
     let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse(CHANNEL).unwrap());
-    ports.archive.write(&public_mark::opening(&team, &channel)).await.unwrap();
+    let mut updates = vec![Update::mark(ItemKey::team(&team)), public_mark::opening(&team, &channel)];
+    // No event came between two runs of ingest.
+    for (run, at) in [("0123456789abcde0", MESSAGES + 1), ("0123456789abcde1", 0)] {
+        updates.extend(RunSpan::from_event(ts(at)).updates(&team, &RunId::parse(run).unwrap()));
+    }
+    for update in &updates {
+        ports.archive.write(update).await.unwrap();
+    }
+    let unread = gaps::unread_spans(&*ports.archive, &team, &ts(0), 9).await.unwrap();
+    let [gap] = &unread[..] else { panic!("{unread:?}") };
     let historian = Historian::new(ports.clone(), slack.client(one_token(TOKEN)), BackfillMode::Gaps);
-    let job = SpanJob {
-        team: team.clone(),
-        channel: channel.clone(),
-        from: ts(MESSAGES),
-        to: ts(0),
-        why: "downtime".into(),
-        page: 0,
-        looked: None,
-    };
-    ports.queue.send(vec![job.outgoing()]).await.remove(0).unwrap();
-    for page in 0..2 {
+    historian.poll().await;
+    historian.poll().await;
+    for turn in 0..2 {
         let jobs = received(&*ports.queue).await;
-        let [delivery] = &jobs[..] else { panic!("no job for page {page}") };
-        assert!(delivery.body.contains(&format!("\"page\":{page}")), "{}", delivery.body);
+        let [delivery] = &jobs[..] else { panic!("no job for turn {turn}") };
+        assert!(delivery.body.contains(&format!("\"n\":{turn}")), "{}", delivery.body);
         assert_eq!(historian.handle(&jobs).await, [JobOutcome::Done]);
         let acked =
             ports.queue.ack(QueueName::Backfill.into(), std::slice::from_ref(&delivery.receipt)).await;
         assert!(acked.iter().all(Result::is_ok), "{acked:?}");
         let facts = query_all(&*ports.archive, Query::partition(key::filled(&team))).await.unwrap();
         let [span] = &filled::spans(&facts)[..] else { panic!("{facts:?}") };
-        assert_eq!((&span.to, span.from == job.from), (&job.to, page == 1), "{span:?}");
+        assert_eq!((&span.to, span.from == gap.from), (&gap.to, turn == 1), "{span:?}");
     }
     assert!(ports.queue.depth(QueueName::Backfill.into()).await.unwrap().is_empty());
     let messages =

@@ -23,9 +23,9 @@ use super::schedule::Life;
 use super::supervisor::drain;
 use super::world::Invariant;
 
-/// The historian polls 30 s after a start and then every five minutes. One poll may find that its jobs are
-/// still queued, and another that a channel continues under another id.
-const FILLED_WITHIN: Duration = Duration::from_secs(1_800);
+/// A workspace is looked at every five minutes. A turn that a killed process had not sent yet is sent after twenty
+/// minutes, and another turn may find that a channel continues under another id.
+const FILLED_WITHIN: Duration = Duration::from_secs(3_600);
 
 /// Interval between two readings of the gaps.
 const BETWEEN_READINGS: Duration = Duration::from_secs(10);

@@ -6,8 +6,8 @@
 //! * [`reconcile`] compares messages with the archive before they are stored.
 //! * [`plan`] selects the spans to read, given the stored ones; [`run`] records whether the last backfill
 //!   ended.
-//! * [`worker`] is the worker: it reads spans as jobs, and searches for gaps to fill; [`fill`] reads everything
-//!   that Slack still shows.
+//! * [`worker`] is the worker: it sends a turn for each workspace that is due; [`fill`] is a turn: gaps first, then
+//!   everything that Slack still shows.
 //! * [`error`] determines the consequence of an error.
 //!
 //! History needs no existence check: it is Slack's own answer. It is read only for archived channels, it

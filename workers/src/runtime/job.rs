@@ -11,7 +11,7 @@ use rules::figures::rollup::DayJob;
 use rules::file::FileJob;
 use rules::file::image::ImageJob;
 use rules::gap::run::{self, RunSpan};
-use rules::history::job::{FillJob, SpanJob};
+use rules::history::job::FillJob;
 use rules::history::proof::NightJob;
 use rules::question::QuestionId;
 use rules::question::job::{QuestionJob, ReplyJob};
@@ -53,8 +53,8 @@ pub enum DecodedPayload<'j> {
         /// When it began.
         span: RunSpan,
     },
-    /// A span of Slack's history to read.
-    Backfill(SpanJob),
+    /// A span of Slack's history, which earlier versions sent.
+    Backfill,
     /// A turn of reading a workspace's history.
     Fill(FillJob),
     /// A channel's day to count.
@@ -97,7 +97,7 @@ impl<'j> DecodedPayload<'j> {
                 let (team, run, span) = run::begun(raw)?;
                 Self::Run { team, run, span }
             }
-            Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
+            Payload::Backfill(_) => Self::Backfill,
             Payload::Fill(raw) => Self::Fill(FillJob::decode(raw)?),
             Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
             Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
@@ -117,7 +117,7 @@ impl<'j> DecodedPayload<'j> {
             Self::Image(_) => "an image",
             Self::Refused { .. } => "a time of refused requests",
             Self::Run { .. } => "a run of ingest",
-            Self::Backfill(_) => "a span of history",
+            Self::Backfill => "a span of history",
             Self::Fill(_) => "the history of a workspace",
             Self::Stats(_) => "a day to count",
             Self::Question(_) => "a question",

@@ -5,16 +5,17 @@ mod errors;
 mod fill;
 mod pace;
 mod reconcile;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, ArchiveExt, ItemKey, Query, Update, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
-use ports::queue::{Delivery, Outgoing, Queue, QueueName};
+use ports::queue::{Delivery, Queue, QueueName};
 use rules::filled::{self, FilledSpan};
 use rules::gap::dropped;
-use rules::history::job::SpanJob;
+use rules::history::job::FillJob;
 use rules::interval::Interval;
 use rules::{project, public_mark};
 use serde_json::{Value, json};
@@ -150,22 +151,48 @@ impl HistorianFixture {
         Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() }
     }
 
+    /// Stores the rows of the workspace and of its public channel.
     async fn mark_public(&self) {
+        self.archive.write(&Update::mark(ItemKey::team(&team()))).await.unwrap();
         self.archive.write(&public_mark::opening(&team(), &channel())).await.unwrap();
     }
 
     async fn sent(&self, queue: QueueName) -> Vec<Delivery> {
         receive_visible(&*self.queue, queue).await
     }
+
+    /// Sends what is due after five minutes.
+    async fn poll_later(&self, historian: &Historian) {
+        self.clock.advance(Duration::from_secs(300));
+        historian.poll().await;
+    }
+
+    /// Runs the turns that wait, and those that follow them; returns how many.
+    async fn run_turns(&self, historian: &Historian) -> usize {
+        let mut count = 0;
+        loop {
+            let jobs = self.sent(QueueName::Backfill).await;
+            if jobs.is_empty() {
+                return count;
+            }
+            for job in jobs {
+                assert_eq!(historian.handle(std::slice::from_ref(&job)).await, [JobOutcome::Done]);
+                self.ack(&job).await;
+                count += 1;
+            }
+        }
+    }
+
+    async fn ack(&self, job: &Delivery) {
+        let receipts = std::slice::from_ref(&job.receipt);
+        let acked = self.queue.ack(QueueName::Backfill.into(), receipts).await;
+        assert!(acked.iter().all(Result::is_ok), "{acked:?}");
+    }
 }
 
-fn span_job(from: i64, to: i64) -> Outgoing {
-    let (team, channel, why) = (team(), channel(), "downtime".into());
-    SpanJob { team, channel, from: ts(from), to: ts(to), why, page: 0, looked: None }.outgoing()
-}
-
-fn job(from: i64, to: i64) -> Delivery {
-    delivery_of(span_job(from, to))
+/// A first turn that no poll has sent.
+fn first_turn() -> Delivery {
+    delivery_of(FillJob { team: team(), n: 0, began_ms: END * 1_000 }.outgoing())
 }
 
 #[tokio::test(start_paused = true)]
@@ -319,59 +346,41 @@ async fn a_refused_channel_records_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_reads_its_span_in_several_runs_and_only_if_its_channel_is_public() {
+async fn a_gap_is_read_in_several_turns_and_only_if_its_channel_is_public() {
     let messages: Vec<Value> = (0..50).map(|n| message_at(BEGINNING + n, "hi")).collect();
     let fixture = HistorianFixture::with_messages(&messages);
     fixture.slack.set_page_size(2);
     let historian = fixture.historian();
-    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
+    fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
+    assert_eq!(historian.handle(&[first_turn()]).await, [JobOutcome::Done]);
     assert_eq!(
         (fixture.history_calls(), fixture.texts().await.len()),
         (0, 0),
         "the channel is not known to be public"
     );
     fixture.mark_public().await;
-    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
+    fixture.add_outage(BEGINNING, END).await;
+    assert_eq!(historian.handle(&[first_turn()]).await, [JobOutcome::Done]);
     assert_eq!(fixture.texts().await.len(), 40, "twenty pages");
     let [next] = &fixture.sent(QueueName::Backfill).await[..] else { panic!("no continuation") };
-    assert!(next.body.contains("\"page\":1"), "{}", next.body);
+    assert!(next.body.contains("\"n\":1"), "{}", next.body);
     assert_eq!(historian.handle(std::slice::from_ref(next)).await, [JobOutcome::Done]);
     assert_eq!(fixture.texts().await.len(), 50);
-    assert_eq!(fixture.spans().await, [(BEGINNING, END)]);
-    // A span that was read is not read again.
+    // What was read is not read again.
     let calls = fixture.history_calls();
-    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
+    assert_eq!(historian.handle(&[first_turn()]).await, [JobOutcome::Done]);
     assert_eq!(fixture.history_calls(), calls);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_retried_after_the_pause_that_slack_asks_for() {
+async fn a_turn_is_retried_after_the_pause_that_slack_asks_for() {
     let fixture = HistorianFixture::with_messages(&[message_at(BEGINNING, "hi")]);
     fixture.mark_public().await;
+    fixture.add_outage(BEGINNING, END).await;
     fixture.slack.plan_answers("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
-    let outcomes = fixture.historian().handle(&[job(BEGINNING - 1, END)]).await;
+    let outcomes = fixture.historian().handle(&[first_turn()]).await;
     let [JobOutcome::Retry(JobRetry { after: Some(after), .. })] = &outcomes[..] else {
         panic!("{outcomes:?}")
     };
     assert_eq!(after.as_secs(), 17);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_poll_sends_the_spans_of_gaps_once() {
-    let fixture = HistorianFixture::with_messages(&[message_at(BEGINNING, "missed")]);
-    fixture.mark_public().await;
-    fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
-    let historian = fixture.historian();
-    assert!(historian.poll_interval().is_some());
-    historian.poll().await;
-    historian.poll().await;
-    let jobs = fixture.sent(QueueName::Backfill).await;
-    assert_eq!(jobs.len(), 1, "a waiting job is not sent again");
-    assert_eq!(historian.handle(&jobs).await, [JobOutcome::Done]);
-    assert_eq!(fixture.texts().await, ["missed"]);
-    let key = ItemKey::message(&team(), &channel(), &ts(BEGINNING));
-    assert!(fixture.archive.get(&key).await.unwrap().is_some());
-    let now = ts(END);
-    let left = reader::gaps::unread_spans(&*fixture.archive, &team(), &now, 10).await.unwrap();
-    assert_eq!(left, []);
 }

@@ -49,7 +49,7 @@ pub enum Payload<'a> {
     Image(&'a RawValue),
     /// An interval in which ingest refused requests that Slack had signed.
     Refused(&'a RawValue),
-    /// A span of Slack's history to read.
+    /// A span of Slack's history, which earlier versions sent.
     Backfill(&'a RawValue),
     /// A turn of reading what Slack still shows of a workspace.
     Fill(&'a RawValue),

@@ -2,7 +2,6 @@
 
 use std::future::pending;
 
-use ports::archive::Update;
 use ports::queue::run::RunId;
 use reader::coverage::TeamCoverage;
 use reader::gaps;
@@ -22,7 +21,6 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(360);
 
 /// Several processes, each with one historian.
 pub(super) struct HistorianFleet {
-    pub(super) queue: Arc<MemoryQueue>,
     stop: watch::Sender<bool>,
     running: JoinSet<()>,
 }
@@ -36,7 +34,7 @@ impl HistorianFleet {
         // The machine's clock agrees with Slack's.
         let clock = virtual_clock(TimestampMs(START_S * 1_000));
         let queue = Arc::new(MemoryQueue::on_virtual_time(Arc::clone(&clock)));
-        let ports = Ports { queue: queue.clone(), archive: fixture.archive.clone(), clock: clock.clone() };
+        let ports = Ports { queue, archive: fixture.archive.clone(), clock: clock.clone() };
         let (stop, shutdown) = watch::channel(false);
         let mut running = JoinSet::new();
         for seed in 0..processes {
@@ -46,7 +44,7 @@ impl HistorianFleet {
             let settings = RuntimeSettings { seed, ..RuntimeSettings::default() };
             running.spawn(runtime::run(historian, ports.clone(), settings, shutdown.clone()));
         }
-        Self { queue, stop, running }
+        Self { stop, running }
     }
 
     /// Waits until the only gap is in the expected state.
@@ -182,10 +180,10 @@ async fn a_gap_that_is_open_by_slacks_clock_is_not_read_even_if_the_local_clock_
     fixture.clock.advance(Duration::from_secs(3_600));
     let historian = fixture.historian();
     historian.poll().await;
-    assert_eq!(fixture.sent(QueueName::Backfill).await, []);
+    assert_eq!((fixture.run_turns(&historian).await, fixture.history_calls()), (1, 0));
     advance(Duration::from_secs(120)).await;
-    historian.poll().await;
-    assert_eq!(fixture.sent(QueueName::Backfill).await.len(), 1);
+    fixture.poll_later(&historian).await;
+    assert_eq!((fixture.run_turns(&historian).await, fixture.history_calls()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +211,7 @@ async fn a_refused_channel_is_requested_once_a_day_and_filled_once_the_app_joins
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_channel_with_many_gaps_is_requested_once_after_a_poll() {
+async fn a_refused_channel_with_many_gaps_is_requested_once() {
     let fixture = HistorianFixture::with_messages(&[]);
     fixture.refuse_channel("missing_scope");
     fixture.mark_public().await;
@@ -222,18 +220,14 @@ async fn a_refused_channel_with_many_gaps_is_requested_once_after_a_poll() {
     }
     let historian = fixture.historian();
     historian.poll().await;
-    let jobs = fixture.sent(QueueName::Backfill).await;
-    assert_eq!(jobs.len(), 3);
-    for job in &jobs {
-        assert_eq!(historian.handle(std::slice::from_ref(job)).await, [JobOutcome::Done]);
-    }
+    assert_eq!(fixture.run_turns(&historian).await, 1);
     assert_eq!(fixture.history_calls(), 1);
     let now = fixture.api.slack_time(&team()).await.unwrap();
     assert_eq!(gaps::unread_spans(&*fixture.archive, &team(), &now, 9).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_sends_nothing_for_a_workspace_whose_token_is_refused() {
+async fn a_turn_with_a_refused_token_ends_and_a_later_one_reads() {
     let fixture = HistorianFixture::with_messages(&[message_at(BEGINNING, "missed")]);
     fixture.mark_public().await;
     fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
@@ -242,7 +236,10 @@ async fn a_poll_sends_nothing_for_a_workspace_whose_token_is_refused() {
     fixture.api.teams().await.unwrap();
     fixture.slack.plan_answers("auth.test", [refusal("token_revoked")]);
     historian.poll().await;
-    assert_eq!(fixture.sent(QueueName::Backfill).await, []);
+    assert_eq!((fixture.run_turns(&historian).await, fixture.history_calls()), (1, 0));
     historian.poll().await;
-    assert_eq!(fixture.sent(QueueName::Backfill).await.len(), 1, "the token is accepted again");
+    assert_eq!(fixture.run_turns(&historian).await, 0, "it is not due yet");
+    fixture.poll_later(&historian).await;
+    assert_eq!(fixture.run_turns(&historian).await, 1);
+    assert_eq!(fixture.texts().await, ["missed"], "the token is accepted again");
 }

@@ -1,5 +1,6 @@
 //! Errors from Slack in the middle of a read: pages that were read stay, and the rest is read if possible.
 
+use reader::gaps;
 use serde_json::json;
 use testkit::fake_slack::{SlackAnswer, refusal};
 
@@ -122,18 +123,21 @@ async fn a_token_revoked_during_a_read_stops_the_workspace_and_stored_pages_are_
     let page = json!({ "ok": true, "messages": newest, "has_more": true,
         "response_metadata": { "next_cursor": "next" } });
     let fixture = HistorianFixture::with_messages(&all);
-    fixture.slack.plan_answers(HISTORY, [SlackAnswer::json(&page), refusal("token_revoked")]);
-    let (end, tally) = fixture.read_into(&*fixture.archive, &span(0, END), 30).await;
-    assert_eq!(end.unwrap_err().consequence(), Consequence::Workspace);
-    assert_eq!((tally.new, fixture.spans().await), (10, vec![(BEGINNING + 20, END)]));
-
-    // The job is not retried: the gap stays, and a later poll sends the remaining span.
     fixture.mark_public().await;
+    fixture.add_outage(BEGINNING - 1, END).await;
+    let unread = gaps::unread_spans(&*fixture.archive, &team(), &ts(END), 1).await.unwrap().remove(0);
+    let (from, to) = (unread.from.micros() / 1_000_000, unread.to.micros() / 1_000_000);
+    fixture.slack.plan_answers(HISTORY, [SlackAnswer::json(&page), refusal("token_revoked")]);
+    let (end, tally) = fixture.read_into(&*fixture.archive, &span(from, to), 30).await;
+    assert_eq!(end.unwrap_err().consequence(), Consequence::Workspace);
+    assert_eq!((tally.new, fixture.spans().await), (10, vec![(BEGINNING + 20, to)]));
+
+    // The job is not retried: the gap stays, and a later turn reads the rest.
     fixture.slack.plan_answers(HISTORY, [refusal("token_revoked")]);
     let historian = fixture.historian();
-    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
-    assert_eq!(fixture.spans().await, [(BEGINNING + 20, END)]);
-    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
-    assert_eq!((fixture.texts().await.len(), fixture.spans().await), (30, vec![(BEGINNING, END)]));
+    assert_eq!(historian.handle(&[first_turn()]).await, [JobOutcome::Done]);
+    assert_eq!(fixture.spans().await, [(BEGINNING + 20, to)]);
+    assert_eq!(historian.handle(&[first_turn()]).await, [JobOutcome::Done]);
+    assert_eq!((fixture.texts().await.len(), fixture.spans().await), (30, vec![(from, to)]));
     assert_eq!(fixture.parameter_values(HISTORY, "latest").last(), Some(&ts(BEGINNING + 20).to_string()));
 }

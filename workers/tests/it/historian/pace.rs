@@ -1,7 +1,7 @@
 //! The rate of history calls, counted by a fake Slack on virtual time that permits 50 calls a minute.
 
+use rules::gap::closing::GapState;
 use testkit::fake_slack::SlackAnswer;
-use tokio::time::timeout;
 
 use super::closing::HistorianFleet;
 use super::*;
@@ -41,17 +41,11 @@ fn early(fixture: &HistorianFixture) -> usize {
 /// Reads all pages with `processes` processes on one queue.
 async fn read_with(fixture: &HistorianFixture, processes: u64) {
     fixture.mark_public().await;
+    fixture.add_outage(BEGINNING, END).await;
     let fleet = HistorianFleet::start(fixture, processes);
-    fleet.queue.send(vec![span_job(BEGINNING, END)]).await.remove(0).unwrap();
-    let idle = async {
-        let mut seconds = tokio::time::interval(Duration::from_secs(1));
-        while !fleet.queue.depth(QueueName::Backfill.into()).await.unwrap().is_empty() {
-            seconds.tick().await;
-        }
-    };
-    timeout(Duration::from_secs(3_600), idle).await.unwrap();
+    fleet.wait_for_gap(fixture, GapState::Filled, Duration::from_secs(3_600)).await;
     fleet.stop().await;
-    assert_eq!(fixture.spans().await, [(BEGINNING, END)]);
+    assert_eq!(fixture.texts().await.len(), 2 * usize::try_from(PAGES).unwrap());
 }
 
 #[tokio::test(start_paused = true)]
