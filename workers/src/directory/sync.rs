@@ -52,7 +52,7 @@ impl DirectorySync {
         let identity: WorkspaceIdentity<'_> = reply.read()?;
         report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
         // Readers find the workspace without scanning.
-        self.marks.note_team(&*self.archive, &team).await?;
+        self.marks.note_team(&*self.archive, &team, None).await?;
         self.note_workspace(report.team_name.as_deref(), identity.url.as_deref(), &team, &clock).await?;
         if let Some(known) = &self.known {
             known.found(Entity::Team(team.clone()), None);
