@@ -49,6 +49,7 @@ impl DirectorySync {
         let team = report.team.clone();
         let reply = call_with_retries(&self.api, &team, Method::AuthTest, &[]).await?;
         let mut clock = reply.date().ok_or(SyncError::NoDate)?.clone();
+        report.began_at = Some(clock.clone());
         let identity: WorkspaceIdentity<'_> = reply.read()?;
         report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
         // Readers find the workspace without scanning.
