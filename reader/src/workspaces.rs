@@ -2,9 +2,12 @@
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::schedule::WorkspaceRow;
-use slack::ids::{TeamId, Ts};
+use slack::ids::Ts;
 
 use crate::presence;
+use crate::range::ts_from_micros;
+
+const DAY_MICROS: i64 = 86_400_000_000;
 
 /// The rows of all workspaces.
 ///
@@ -15,10 +18,18 @@ pub async fn read(archive: &dyn Archive) -> Result<Vec<WorkspaceRow>, ArchiveErr
     Ok(rows.iter().filter_map(WorkspaceRow::read).collect())
 }
 
-/// When the last event of a workspace arrived, by Slack's clock.
+/// When the last event of a workspace arrived, by Slack's clock: the earliest and the latest time possible. On Lambda, where
+/// ingest has no runs, only its day is known.
 ///
 /// # Errors
 /// [`ArchiveError`] if it cannot be read.
-pub async fn last_event(archive: &dyn Archive, team: &TeamId) -> Result<Option<Ts>, ArchiveError> {
-    Ok(presence::runs(archive, team).await?.into_iter().map(|run| run.last).max())
+pub async fn last_event(archive: &dyn Archive, row: &WorkspaceRow) -> Result<Option<[Ts; 2]>, ArchiveError> {
+    let seen = presence::runs(archive, &row.team).await?.into_iter().map(|run| run.last).max();
+    let day = row.app.as_ref().map(|app| app.day.number() * DAY_MICROS);
+    let day = day.map(|start| [start, start + DAY_MICROS - 1].map(ts_from_micros));
+    Ok(match (seen, day) {
+        (Some(seen), Some(day)) if seen < day[0] => Some(day),
+        (Some(seen), _) => Some([seen.clone(), seen]),
+        (None, day) => day,
+    })
 }

@@ -12,7 +12,7 @@ use reader::waiting::WaitingJobs;
 use reader::{directory, waiting, workspaces};
 use rules::schedule::{AppState, WorkKind, WorkspaceRow};
 use serde::Serialize;
-use slack::ids::TeamId;
+use slack::ids::{AppId, TeamId};
 use slack_api::WebApi;
 
 use crate::plain;
@@ -53,9 +53,10 @@ struct WorkspaceLine {
     /// Jobs that wait aside.
     waiting: u64,
     oldest_wait_s: Option<u64>,
+    /// On Lambda, the beginning of the day.
     events_last_seen: Option<String>,
-    /// Always missing: no row says yet which app an event was sent to.
-    app_id: Option<String>,
+    /// The app that sent the last event.
+    app_id: Option<AppId>,
 }
 
 /// Prints every workspace that has rows or a token.
@@ -138,7 +139,7 @@ impl WorkspaceLine {
         let synced = archive.get(&ItemKey::directory_sync(team)).await?;
         let due = TimestampMs(row.schedule(WorkKind::Sync).due_ms).max(now);
         let of_team = || waiting.iter().filter(|jobs| jobs.team == *team);
-        let seen = workspaces::last_event(archive, team).await?;
+        let seen = workspaces::last_event(archive, row).await?;
         let is_synced = token != TokenHealth::None && row.state != AppState::Uninstalled;
         Ok(Self {
             team_id: team.clone(),
@@ -150,8 +151,8 @@ impl WorkspaceLine {
             next_sync: is_synced.then(|| time(Timestamp::from_second(due.seconds()))),
             waiting: of_team().map(|jobs| jobs.jobs).sum(),
             oldest_wait_s: of_team().map(|jobs| now.since(jobs.since).as_secs()).max(),
-            events_last_seen: seen.map(|seen| time(Timestamp::from_microsecond(seen.micros()))),
-            app_id: None,
+            events_last_seen: seen.map(|[seen, _]| time(Timestamp::from_microsecond(seen.micros()))),
+            app_id: row.app.as_ref().map(|last| last.app.clone()),
         })
     }
 
@@ -189,6 +190,8 @@ fn time(time: Result<Timestamp, jiff::Error>) -> String {
 #[cfg(test)]
 mod tests {
     use ports::archive::ArchiveExt;
+    use ports::queue::run::RunId;
+    use rules::gap::run::RunSpan;
     use rules::schedule::SyncEnd;
     use serde_json::{Value, json};
     use slack::ids::Ts;
@@ -217,6 +220,10 @@ mod tests {
         let refused =
             AppState::TokenFailed.update(&dead.team, &clock, "Slack refused auth.test: invalid_auth");
         fixture.archive().write(&refused).await.unwrap();
+        let run = RunSpan::from_event(Ts::parse("1700000000.000100").unwrap());
+        for update in run.updates(&TeamId::parse("T1").unwrap(), &RunId::begin()) {
+            fixture.archive().write(&update).await.unwrap();
+        }
         let slack = FakeSlack::start().await;
         let api = slack.client(tokens(&[("T1", "xoxb-1"), ("T2", "xoxb-2"), ("T4", "xoxb-4")]));
 
@@ -231,6 +238,14 @@ mod tests {
         );
         assert_eq!(lines[1]["next_sync"], json!("2026-11-20T18:34:56Z"));
         assert_eq!(column("waiting"), vec![json!(0); 4]);
+        let app = json!("A0ANNALIST");
+        assert_eq!(column("app_id"), [app.clone(), app.clone(), app, json!(null)]);
+        // Without a run of ingest, as on Lambda, the day is known.
+        let day = json!("2023-11-14T00:00:00Z");
+        assert_eq!(
+            column("events_last_seen"),
+            [json!("2023-11-14T22:13:20.0001Z"), day.clone(), day, json!(null)]
+        );
 
         let text = printed(&fixture, &api, false).await;
         let text: Vec<&str> = text.lines().collect();
@@ -239,7 +254,8 @@ mod tests {
             text[1].contains("token_failed (Slack refused auth.test: invalid_auth), token refused"),
             "{text:?}"
         );
-        assert!(text[2].contains("T3: active, no token, no event yet"), "{text:?}");
+        assert!(text[2].contains("T3: active, no token, last event 2023-11-14T00:00:00Z"), "{text:?}");
+        assert!(text[3].ends_with("no event yet"), "{text:?}");
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! The row of a workspace: whether Slack lets the app in, and when work that no event brings is due.
+//! The row of a workspace: whether Slack lets the app in, which app sends events, and when work that no event brings is
+//! due.
 //!
 //! The state is a register by the clock of what showed it. Each kind of work has a register with its [`WorkSchedule`]
 //! as JSON, changed by compare-and-swap. Its times come from the clock of a process: they only decide when work begins.
@@ -13,13 +14,16 @@ use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use slack::catalogue::{EventRule, GapKind};
-use slack::ids::{TeamId, Ts};
+use slack::envelope::Envelope;
+use slack::ids::{AppId, TeamId, Ts};
 
+use crate::figures::rollup::RollupDay;
 use crate::gap::revokes_bot;
 use crate::{Malformed, SlackEvent, read_job};
 
 const STATE: &str = "state";
 const STATE_REASON: &str = "state_reason";
+const APP: &str = "app";
 
 /// Events already carry every change; the hourly sync finds missed ones.
 const BETWEEN_SYNCS: Duration = Duration::from_secs(3_600);
@@ -97,6 +101,37 @@ impl AppState {
     }
 }
 
+/// The app that sends the events of a workspace, and the day of its last one by Slack's clock. It is written once a day,
+/// because the time of the last event would cost a write for each event.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AppOnDay {
+    pub day: RollupDay,
+    pub app: AppId,
+}
+
+impl AppOnDay {
+    /// The app and the day of an event; `None` if Slack does not name the app.
+    #[must_use]
+    pub fn from_event(envelope: &Envelope<'_>, event: &SlackEvent<'_>) -> Option<Self> {
+        Some(Self { day: RollupDay::from_ts(&event.clock())?, app: envelope.app()? })
+    }
+
+    /// The update that records it; the latest day wins.
+    #[must_use]
+    pub fn update(&self, team: &TeamId) -> Update {
+        let version = format!("{}/{}", self.day.text(), self.app);
+        Update {
+            guard: Guard::Greater { register: APP.into(), version },
+            ..Update::mark(ItemKey::team(team))
+        }
+    }
+
+    fn parse(stored: &str) -> Option<Self> {
+        let (day, app) = stored.split_once('/')?;
+        Some(Self { day: RollupDay::parse(day)?, app: AppId::parse(app).ok()? })
+    }
+}
+
 /// Work of a workspace that no event brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkKind {
@@ -148,6 +183,8 @@ pub struct WorkspaceRow {
     pub state: AppState,
     /// Why it is not active.
     pub state_reason: Option<String>,
+    /// `None` before the first event that names its app.
+    pub app: Option<AppOnDay>,
     /// The registers as they are stored, in the order of the kinds.
     stored: [Option<String>; WorkKind::ALL.len()],
 }
@@ -160,6 +197,7 @@ impl WorkspaceRow {
             team,
             state: AppState::Active,
             state_reason: None,
+            app: None,
             stored: [const { None }; WorkKind::ALL.len()],
         }
     }
@@ -175,6 +213,7 @@ impl WorkspaceRow {
             team,
             state: state.unwrap_or_default(),
             state_reason: row.text(STATE_REASON).map(str::to_owned),
+            app: row.text(APP).and_then(AppOnDay::parse),
             stored: WorkKind::ALL.map(|kind| row.text(kind.register()).map(str::to_owned)),
         })
     }
@@ -406,6 +445,28 @@ mod tests {
             let row = Item { key: ItemKey::team(&team()), attributes: stored.unwrap() };
             let row = WorkspaceRow::read(&row).unwrap();
             assert_eq!((row.state, row.state_reason), (AppState::Active, None));
+        }
+    }
+
+    #[test]
+    fn the_app_of_the_latest_day_wins_in_any_order() {
+        let seen = |day: i64, app: &str| AppOnDay {
+            day: RollupDay::new(day).unwrap(),
+            app: AppId::parse(app).unwrap(),
+        };
+        let all =
+            [seen(20_000, "A0OLD"), seen(20_001, "A0FIRST"), seen(20_001, "A0SECOND"), seen(19_999, "A0X")];
+        for turn in 0..all.len() {
+            let mut stored = None;
+            for step in 0..all.len() {
+                let update = all[(turn + step * 3) % all.len()].update(&team());
+                stored = update.apply(stored.as_ref()).or(stored);
+            }
+            let row = Item { key: ItemKey::team(&team()), attributes: stored.unwrap() };
+            assert_eq!(WorkspaceRow::read(&row).unwrap().app, Some(seen(20_001, "A0SECOND")));
+        }
+        for odd in ["", "2024-10-04", "2024-10-04/a#", "soon/A0X", "2024-10-04/A0X/A0Y"] {
+            assert_eq!(AppOnDay::parse(odd), None, "{odd}");
         }
     }
 

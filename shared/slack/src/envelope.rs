@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::ids::TeamId;
+use super::ids::{AppId, TeamId};
 
 /// The fields of the envelope that ingest and the workers need. Absent, null and unknown fields are all
 /// accepted.
@@ -24,6 +24,9 @@ pub struct Envelope<'a> {
     /// The workspace from which the app sees the event.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     context_team_id: Option<Cow<'a, str>>,
+    /// The app to which Slack sends the event.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    api_app_id: Option<Cow<'a, str>>,
     /// Identifies the event; Slack's retries have the same id.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub event_id: Option<Cow<'a, str>>,
@@ -86,6 +89,11 @@ impl<'a> Envelope<'a> {
         let first = ids.next()?;
         let is_workspace = |id: &TeamId| !id.as_str().starts_with('E');
         if is_workspace(&first) { Some(first) } else { ids.find(is_workspace).or(Some(first)) }
+    }
+
+    /// The app to which Slack sends the event.
+    pub fn app(&self) -> Option<AppId> {
+        AppId::parse(self.api_app_id.as_deref()?).ok()
     }
 
     /// Whether people of other workspaces may take part in the channel of the event.

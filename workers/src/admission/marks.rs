@@ -8,6 +8,7 @@ use std::time::Duration;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use ports::recent::Recent;
 use rules::public_mark::{self, MarkState, PublicMark};
+use rules::schedule::{AppOnDay, WorkspaceRow};
 use rules::visibility::VisibilityEvidence;
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
@@ -55,7 +56,8 @@ async fn note_if(
 
 /// The marks that this process has seen.
 pub(crate) struct Marks {
-    teams: Recent<TeamId>,
+    /// The workspaces that have a row, with the app in it.
+    teams: Recent<TeamId, Option<AppOnDay>>,
     public: Recent<ItemKey>,
     /// The greatest version of each visibility register that this process wrote or found, by whether it is the
     /// private one.
@@ -74,12 +76,23 @@ impl Default for Marks {
 
 impl Marks {
     /// Adds a workspace to the list of workspaces, so that readers find it without scanning. It is never
-    /// removed.
-    pub(crate) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
-        if !self.teams.has(team) {
-            archive.write_marks(&[Update::mark(ItemKey::team(team))]).await?;
-            self.teams.keep(team.clone(), Instant::now(), ());
+    /// removed. Its row also says which app sent an event on which day, if that is later than what it says.
+    pub(crate) async fn note_team(
+        &self,
+        archive: &dyn Archive,
+        team: &TeamId,
+        app: Option<AppOnDay>,
+    ) -> Result<(), ArchiveError> {
+        if self.teams.find(team).is_some_and(|known| known >= app) {
+            return Ok(());
         }
+        let row = archive.get(&ItemKey::team(team)).await?;
+        let stored = row.as_ref().and_then(WorkspaceRow::read).and_then(|row| row.app);
+        if row.is_none() || stored < app {
+            let mark = || Update::mark(ItemKey::team(team));
+            archive.write(&app.as_ref().map_or_else(mark, |app| app.update(team))).await?;
+        }
+        self.teams.keep(team.clone(), Instant::now(), stored.max(app));
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use ports::queue::QueueName;
 use ports::queue::route::Audience;
 use rules::audience::{Decision, DropReason, shows_public};
 use rules::channel::{ChannelEvent, index};
-use rules::schedule::AppState;
+use rules::schedule::{AppOnDay, AppState};
 use rules::visibility::VisibilityEvidence;
 use rules::{Malformed, SlackEvent, gap};
 use slack::catalogue::{APP_RATE_LIMITED, EventRule};
@@ -135,6 +135,7 @@ fn entities(job: &BatchJob<'_>) -> Result<Option<EventEntities>, JobFailure> {
 /// The writes of one job.
 struct ChannelEffects {
     team: TeamId,
+    app: Option<AppOnDay>,
     /// Gaps, and the state of the app.
     facts: Vec<Update>,
     visibility: Option<VisibilityEvidence>,
@@ -146,8 +147,9 @@ struct ChannelEffects {
 impl ChannelEffects {
     /// Reads the writes of a job, if it is stored; `None` if there is nothing to write.
     fn read(payload: &DecodedPayload<'_>) -> Result<Option<Self>, JobFailure> {
-        let facts =
-            |team, facts| Ok(Some(Self { team, facts, visibility: None, change: None, is_event: false }));
+        let facts = |team, facts| {
+            Ok(Some(Self { team, app: None, facts, visibility: None, change: None, is_event: false }))
+        };
         if let DecodedPayload::Refused { team, gap: refused } = payload {
             return facts(team.clone(), vec![refused.clone()]);
         }
@@ -173,7 +175,8 @@ impl ChannelEffects {
             return Ok(None);
         }
         let visibility = VisibilityEvidence::from_event(event).filter(|_| change.is_none());
-        Ok(Some(Self { team: event.team.clone(), facts, visibility, change, is_event: true }))
+        let app = AppOnDay::from_event(envelope, event);
+        Ok(Some(Self { team: event.team.clone(), app, facts, visibility, change, is_event: true }))
     }
 }
 
@@ -256,7 +259,7 @@ impl ChannelIndexer {
             written?;
         }
         note_visibility(&*self.archive, effects.visibility.as_slice()).await?;
-        self.admission.audiences.marks.note_team(&*self.archive, &effects.team).await
+        self.admission.audiences.marks.note_team(&*self.archive, &effects.team, effects.app.clone()).await
     }
 
     fn ask_to_join(&self, event: &ChannelEvent) {

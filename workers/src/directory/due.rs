@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ports::archive::{ArchiveError, ArchiveExt, ItemKey, WriteOutcome};
-use ports::clock::{Clock, TimestampMs};
+use ports::clock::Clock;
 use reader::range::ts_from_micros;
 use rules::schedule::{AppState, SyncEnd, WorkKind, WorkspaceRow};
-use slack::ids::TeamId;
+use slack::ids::{TeamId, Ts};
 use slack_api::ApiError;
 
 use super::{DirectorySync, SyncError, SyncReport};
@@ -20,7 +20,7 @@ impl DirectorySync {
         // Before the sync: a token that is replaced meanwhile was not used.
         let token = self.token_marks().await.ok().and_then(|mut marks| marks.remove(team));
         let mut report = self.sync(team).await;
-        if let Err(error) = self.schedule(&report, token, clock.now()).await {
+        if let Err(error) = self.schedule(&report, token, clock).await {
             tracing::warn!(%team, %error, "when the directory is due again cannot be stored");
             report.failure.get_or_insert(error.into());
         }
@@ -37,7 +37,7 @@ impl DirectorySync {
         &self,
         report: &SyncReport,
         token: Option<String>,
-        now: TimestampMs,
+        clock: &dyn Clock,
     ) -> Result<(), ArchiveError> {
         let (team, archive) = (&report.team, &*self.archive);
         let end = match &report.failure {
@@ -53,8 +53,8 @@ impl DirectorySync {
         for _ in 0..ATTEMPTS {
             let row = stored.as_ref().and_then(WorkspaceRow::read);
             let row = row.unwrap_or_else(|| WorkspaceRow::new(team.clone()));
-            match archive.write(&row.synced(end, now, token.clone())).await? {
-                WriteOutcome::Applied => return self.note_state(&row, end, token, report, now).await,
+            match archive.write(&row.synced(end, clock.now(), token.clone())).await? {
+                WriteOutcome::Applied => return self.note_state(&row, end, token, report, clock).await,
                 WriteOutcome::Rejected(newer) => stored = Some(newer),
             }
         }
@@ -63,23 +63,35 @@ impl DirectorySync {
     }
 
     /// Stores whether Slack lets the app in, if it is news. That of a new token is, so that the report of an earlier
-    /// removal that arrives late does not count.
+    /// removal that arrives late does not count. The time is Slack's, as that of events: by a clock that is ahead, the state
+    /// would hide later events.
     async fn note_state(
         &self,
         row: &WorkspaceRow,
         end: SyncEnd,
         token: Option<String>,
         report: &SyncReport,
-        now: TimestampMs,
+        clock: &dyn Clock,
     ) -> Result<(), ArchiveError> {
         let reason = report.failure.as_ref().map(ToString::to_string).unwrap_or_default();
         let is_new = row.schedule(WorkKind::Sync).token != token;
-        let state = match end {
-            SyncEnd::Synced if is_new || row.state != AppState::Active => AppState::Active,
-            SyncEnd::Refused if row.state == AppState::Active => AppState::TokenFailed,
+        let (state, shown_at) = match end {
+            SyncEnd::Synced if is_new || row.state != AppState::Active => {
+                (AppState::Active, report.began_at.clone())
+            }
+            SyncEnd::Refused if row.state == AppState::Active => {
+                (AppState::TokenFailed, self.slack_time(clock).await)
+            }
             SyncEnd::Synced | SyncEnd::Refused | SyncEnd::Failed => return Ok(()),
         };
-        let clock = ts_from_micros(now.0.saturating_mul(1_000));
-        self.archive.write(&state.update(&row.team, &clock, &reason)).await.map(drop)
+        // Without Slack's time, the next sync that ends so stores it.
+        let Some(shown_at) = shown_at else { return Ok(()) };
+        self.archive.write(&state.update(&row.team, &shown_at, &reason)).await.map(drop)
+    }
+
+    /// Slack's time, for which no token is needed.
+    async fn slack_time(&self, clock: &dyn Clock) -> Option<Ts> {
+        let clocks = self.api.check_without_token(clock).await.clocks?;
+        Some(ts_from_micros(clocks.slack_s.saturating_mul(1_000_000)))
     }
 }

@@ -13,6 +13,8 @@ use slack_api::{ApiError, Method};
 #[derive(Debug)]
 pub struct SyncReport {
     pub team: TeamId,
+    /// When it began, by Slack's clock; `None` if Slack did not accept the token.
+    pub began_at: Option<Ts>,
     /// Its name in Slack.
     pub team_name: Option<String>,
     /// Its public channels.
@@ -116,6 +118,7 @@ impl SyncReport {
     pub fn new(team: TeamId) -> Self {
         Self {
             team,
+            began_at: None,
             team_name: None,
             channels: SyncCounts::default(),
             people: SyncCounts::default(),

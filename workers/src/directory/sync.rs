@@ -49,10 +49,11 @@ impl DirectorySync {
         let team = report.team.clone();
         let reply = call_with_retries(&self.api, &team, Method::AuthTest, &[]).await?;
         let mut clock = reply.date().ok_or(SyncError::NoDate)?.clone();
+        report.began_at = Some(clock.clone());
         let identity: WorkspaceIdentity<'_> = reply.read()?;
         report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
         // Readers find the workspace without scanning.
-        self.marks.note_team(&*self.archive, &team).await?;
+        self.marks.note_team(&*self.archive, &team, None).await?;
         self.note_workspace(report.team_name.as_deref(), identity.url.as_deref(), &team, &clock).await?;
         if let Some(known) = &self.known {
             known.found(Entity::Team(team.clone()), None);

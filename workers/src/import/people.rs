@@ -30,7 +30,7 @@ impl Import<'_> {
         for section in &plan.sections {
             let key = ItemKey::team(&section.team);
             if self.target.archive.get(&key).await?.is_none() {
-                marks.note_team(&*self.target.archive, &section.team).await?;
+                marks.note_team(&*self.target.archive, &section.team, None).await?;
             }
             let team = &section.team;
             source = read_lists(source, section.users.clone(), person, async |people| {

@@ -23,6 +23,7 @@ use ports::metrics::EVENTS_UNKNOWN;
 use ports::queue::{Outgoing, Queue, QueueName};
 use rules::audience::DropReason;
 use rules::file::row::Share;
+use rules::schedule::AppOnDay;
 use rules::visibility::VisibilityEvidence;
 use rules::{Change, SlackEvent, file};
 use slack::catalogue::{ChannelChange, EventRule};
@@ -218,7 +219,8 @@ impl MessageWriter {
                 deletions.extend(share.and_then(|share| file::job::deletion_job(&event.team, row, share)));
             }
         }
-        self.admission.audiences.marks.note_team(&*self.archive, &event.team).await?;
+        let app = AppOnDay::from_event(envelope, event);
+        self.admission.audiences.marks.note_team(&*self.archive, &event.team, app).await?;
         let mut follow_ups = follow_up::for_event(event, envelope, raw.get(), &changes);
         follow_ups.extend(deletions);
         changes.extend(event.author_updates().into_iter().map(Change::Register));

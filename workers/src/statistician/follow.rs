@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use ports::archive::{
     Archive, ArchiveError, ArchiveExt, Item, ItemKey, Query, Update, WriteOutcome, key, query_all,
 };
@@ -24,6 +25,10 @@ const GATHERED: usize = 2_000;
 
 /// Days requested in one call.
 const AT_ONCE: usize = 100;
+
+/// Channels whose days are looked up at once when a day closes, which is a query for each channel. A cell of 500 workspaces
+/// has tens of thousands of them, and DynamoDB answers a query in milliseconds.
+const LOOKED_UP_AT_ONCE: usize = 8;
 
 /// A count requested this long ago has lost its job: the process died between writing the row and sending the
 /// job.
@@ -132,7 +137,7 @@ impl Statistician {
         while let Some(day) = from {
             let Some(day) = first_day_with_rows(archive, team, channel, day, until).await? else { break };
             days.push(ChannelDay { team: team.clone(), channel: channel.clone(), day });
-            from = day.next();
+            from = day.next().filter(|next| *next <= until);
         }
         Ok(days)
     }
@@ -156,11 +161,10 @@ impl Statistician {
     ) -> Result<BTreeSet<ChannelDay>, ArchiveError> {
         let from = closed_before.map_or(Some(RollupDay::FIRST), RollupDay::next);
         let Some(from) = from else { return Ok(BTreeSet::new()) };
-        let mut days = BTreeSet::new();
-        for (team, channel) in self.channels().await? {
-            days.extend(self.days_with_rows(&team, &channel, from, closed).await?);
-        }
-        Ok(days)
+        let days = stream::iter(self.channels().await?)
+            .map(|(team, channel)| async move { self.days_with_rows(&team, &channel, from, closed).await });
+        let days: Vec<Vec<ChannelDay>> = days.buffered(LOOKED_UP_AT_ONCE).try_collect().await?;
+        Ok(days.into_iter().flatten().collect())
     }
 
     /// The days that have a roll-up.

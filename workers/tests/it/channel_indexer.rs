@@ -12,12 +12,15 @@ use ports::queue::run::RunId;
 use ports::queue::{Delivery, GroupId};
 use reader::directory;
 use reader::gaps;
+use rules::figures::rollup::RollupDay;
 use rules::gap::run::RunSpan;
 use rules::project;
+use rules::schedule::{AppOnDay, AppState, WorkspaceRow};
 use rules::view::ChannelView;
 use serde_json::{Value, json};
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{AppId, ChannelId, TeamId, Ts};
 use testkit::corpus::{TEAM, event};
+use testkit::faults::{FaultyArchive, PortMethod, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::ChannelIndexer;
 use workers::directory::Joiner;
@@ -61,6 +64,11 @@ impl IndexerFixture {
             .last()
             .and_then(project::channel)
             .map(ChannelView::into_json)
+    }
+
+    async fn workspace(&self) -> WorkspaceRow {
+        let row = self.archive.get(&ItemKey::team(&team())).await.unwrap();
+        WorkspaceRow::read(&row.unwrap()).unwrap()
     }
 
     async fn mark(&self, channel: &str) {
@@ -291,6 +299,73 @@ async fn lost_minutes_lost_membership_and_a_lost_token_are_gaps() {
     assert_eq!(gaps[2].text("to"), Some("1700000100.000000"));
     // `status` finds the gaps through this row.
     assert!(fixture.archive.get(&ItemKey::team(&team())).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_removal_of_the_app_is_the_state_of_its_workspace_in_any_order_and_after_each_redelivery() {
+    let revoked = |bots: &[&str], second: u32| {
+        json!({ "type": "tokens_revoked", "tokens": { "oauth": ["U1"], "bot": bots },
+            "event_ts": format!("{second}.000000") })
+    };
+    let uninstalled =
+        |second: u32| json!({ "type": "app_uninstalled", "event_ts": format!("{second}.000000") });
+    let (early, late) = (1_700_000_001, 1_700_000_002);
+    for (first, second, state, reason) in [
+        (revoked(&["U0BOT"], early), uninstalled(late), AppState::Uninstalled, "app_uninstalled"),
+        (uninstalled(early), revoked(&["U0BOT"], late), AppState::TokenFailed, "tokens_revoked"),
+        // The token of a person is not the app's.
+        (uninstalled(early), revoked(&[], late), AppState::Uninstalled, "app_uninstalled"),
+    ] {
+        for events in [[&first, &second], [&second, &first]] {
+            let fixture = IndexerFixture::new();
+            for event in [events[0], events[1], events[0], events[1], events[0]] {
+                fixture.store(std::slice::from_ref(event)).await;
+            }
+            let row = fixture.workspace().await;
+            assert_eq!((row.state, row.state_reason.as_deref()), (state, Some(reason)), "{events:?}");
+            assert_eq!(fixture.rows(key::teams()).await.len(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_row_of_a_workspace_says_which_app_sent_events_at_one_read_and_write_a_day() {
+    let calls = Arc::<RecordedCalls>::default();
+    let counted = Arc::clone(&calls);
+    let fixture = IndexerFixture::with_indexer(|archive| {
+        ChannelIndexer::new(Arc::new(FaultyArchive::with_schedule(archive, counted)), None)
+    });
+    let day = RollupDay::from_date("2023-11-14".parse().unwrap()).unwrap();
+    // An event that stores nothing but its own fact.
+    let left = |second: i64| {
+        let ts = format!("{}.000000", day.number() * 86_400 + second);
+        simple("channel_left", "C1", &ts)
+    };
+    let calls_for = async |second: i64| {
+        fixture.store(&[left(second)]).await;
+        calls.take_calls()
+    };
+    let first = calls_for(0).await;
+    let quiet = calls_for(1).await;
+    assert_eq!(first.len(), quiet.len() + 2, "{first:?} {quiet:?}");
+    assert_eq!(calls_for(86_399).await, quiet);
+    let expected = |day| Some(AppOnDay { day, app: AppId::parse("A0ANNALIST").unwrap() });
+    assert_eq!(fixture.workspace().await.app, expected(day));
+
+    assert_eq!(calls_for(86_400).await.len(), quiet.len() + 2);
+    assert!(!calls_for(5).await.contains(&PortMethod::Get), "a late event says nothing new");
+    assert_eq!(fixture.workspace().await.app, expected(day.next().unwrap()));
+
+    // Another process only reads it.
+    let other = IndexerFixture {
+        archive: fixture.archive.clone(),
+        indexer: ChannelIndexer::new(
+            Arc::new(FaultyArchive::with_schedule(fixture.archive.clone(), calls.clone())),
+            None,
+        ),
+    };
+    other.store(&[left(86_401)]).await;
+    assert_eq!(calls.take_calls().len(), quiet.len() + 1);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Roll-ups during changes, compared with a recount of the rows, and reports with and without roll-ups.
 
+mod closing;
 mod fixture;
 mod pages;
 mod stored;

@@ -1,5 +1,6 @@
 //! Gathers facts from the backend. Creates and changes nothing.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +9,11 @@ use embedded::OpenError;
 use ports::archive::{Archive, ArchiveError, Query, key};
 use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs, BackendError};
-use reader::find;
+use reader::{find, workspaces};
 use rules::gap::GapReason;
 use rules::gap::closing::GapState;
-use slack::ids::{ChannelId, Ts};
+use rules::schedule::AppState;
+use slack::ids::{AppId, ChannelId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -82,6 +84,7 @@ async fn gather_from(backend: &Backend, args: &BackendArgs) -> ArchiveFacts {
         },
         ports,
         newest: within(TIMEOUT, newest_message(Arc::clone(&archive))).await,
+        apps: within(TIMEOUT, apps(&*archive)).await,
         status,
         later,
         in_use: backend.database().and_then(|folder| folder.is_used_by_others().ok()),
@@ -131,6 +134,21 @@ async fn newest_message(archive: Arc<dyn Archive>) -> Result<NewestMessage, Arch
     Ok(NewestMessage { ts_s: newest, channels })
 }
 
+/// When each app sent its last event. An app that was uninstalled sends none.
+async fn apps(archive: &dyn Archive) -> Result<BTreeMap<AppId, i64>, ArchiveError> {
+    let mut apps = BTreeMap::new();
+    for row in workspaces::read(archive).await? {
+        let last = workspaces::last_event(archive, &row).await?;
+        if let (Some(app), Some([_, latest]), false) = (&row.app, last, row.state == AppState::Uninstalled) {
+            let latest_s = latest.micros() / 1_000_000;
+            apps.entry(app.app.clone())
+                .and_modify(|last_s: &mut i64| *last_s = latest_s.max(*last_s))
+                .or_insert(latest_s);
+        }
+    }
+    Ok(apps)
+}
+
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
     let gaps = reader::gaps::progress_of_all(archive).await?;
     let in_state = |state: GapState| gaps.iter().map(|(_, gap)| gap).filter(move |gap| gap.state == state);
@@ -164,6 +182,9 @@ fn seconds(ts: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::ArchiveExt;
+    use slack::ids::TeamId;
+
     use super::*;
     use crate::fixture::CliFixture;
 
@@ -181,6 +202,23 @@ mod tests {
             fixture.post(team, channel, ts, "text").await;
         }
         assert_eq!(newest().await, NewestMessage { ts_s: Some(1_700_000_300), channels: 3 });
+    }
+
+    #[tokio::test]
+    async fn the_last_event_of_an_app_is_the_last_of_all_its_workspaces_that_still_have_it() {
+        let fixture = CliFixture::open().await;
+        assert_eq!(apps(fixture.archive()).await.unwrap(), BTreeMap::new());
+        fixture.post("T1", "C1", "1700000000.000100", "text").await;
+        fixture.post("T2", "C1", "1699900000.000100", "text").await;
+        let app = AppId::parse("A0ANNALIST").unwrap();
+        // Only the day is known: at the latest, it was at its end.
+        let end = |day: i64| (day + 1) * 86_400 - 1;
+        assert_eq!(apps(fixture.archive()).await.unwrap(), [(app.clone(), end(19_675))].into());
+        let clock = Ts::parse("1700000001.000000").unwrap();
+        let team = TeamId::parse("T1").unwrap();
+        let uninstalled = AppState::Uninstalled.update(&team, &clock, "app_uninstalled");
+        fixture.archive().write(&uninstalled).await.unwrap();
+        assert_eq!(apps(fixture.archive()).await.unwrap(), [(app, end(19_674))].into());
     }
 
     #[tokio::test]

@@ -1,10 +1,13 @@
 //! Checks whether events arrive: a process listens, the Request URL leads to it, the app is in channels,
 //! messages arrive.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ingest::EVENTS_PATH;
 use rules::gap::projection::Gap;
+use slack::ids::AppId;
 use slack_api::ApiError;
 use slack_api::probe::{ProbeFailure, TIMEOUT};
 
@@ -17,12 +20,19 @@ const REFUSED: &str = "refused";
 const REQUEST_URL: &str = "request-url";
 const CHANNELS: &str = "channels";
 const EVENTS: &str = "events";
+const APPS: &str = "apps";
 
 /// Slack may deliver refused events again for a day, so refusals are reported that long.
 const RECENTLY_REFUSED_S: i64 = 24 * 3_600;
 
 /// Even in the quietest workspace, people post a message within a week.
 const LONGEST_SILENCE_S: i64 = 7 * 24 * 3_600;
+
+/// An app that has sent no event for so long is listed.
+const SILENT_S: i64 = 24 * 3_600;
+
+/// Maximum number of listed apps. `annalist workspaces` shows all of them.
+const MAX_LISTED: usize = 10;
 
 /// The page where the Request URL is set and where Slack shows whether it could deliver.
 const EVENT_SUBSCRIPTIONS: &str = "look at api.slack.com/apps > your app > Event Subscriptions: Enable Events is on, the \
@@ -45,6 +55,8 @@ pub(super) fn checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
     };
     checks.extend(channels(&facts.slack, &join));
     checks.push(events(facts, now_s));
+    let apps = facts.archive.as_ref().ok().map(|archive_facts| &archive_facts.apps);
+    checks.extend(apps.and_then(|apps| silent_apps(apps, now_s)));
     checks
 }
 
@@ -299,6 +311,34 @@ fn arrived(newest: NewestMessage, waiting: u64, now_s: i64) -> DoctorCheck {
     }
 }
 
+/// The apps that have sent no event for a day; `None` if there is none. The newest message of all channels does not show
+/// that one app of several sends nothing.
+fn silent_apps(apps: &Result<BTreeMap<AppId, i64>, String>, now_s: i64) -> Option<DoctorCheck> {
+    let apps = match apps {
+        Ok(apps) => apps,
+        Err(why) => return Some(DoctorCheck::skipped(APPS, why.as_str())),
+    };
+    let ago = apps.iter().map(|(app, last_s)| (now_s.saturating_sub(*last_s), app));
+    let mut silent: Vec<(i64, &AppId)> = ago.filter(|(ago_s, _)| *ago_s > SILENT_S).collect();
+    silent.sort_by_key(|(ago_s, _)| Reverse(*ago_s));
+    let (longest_s, _) = *silent.first()?;
+    let listed = silent.iter().take(MAX_LISTED);
+    let listed: Vec<String> =
+        listed.map(|(ago_s, app)| format!("{app} for {}", age(ago_s.unsigned_abs()))).collect();
+    let and_more = if silent.len() > MAX_LISTED { ", …" } else { "" };
+    let says = format!(
+        "{} of {} sent no event for a day: {}{and_more}",
+        silent.len(),
+        plain::counted(apps.len(), "app", "apps"),
+        listed.join(", ")
+    );
+    Some(if apps.len() > 1 && longest_s > LONGEST_SILENCE_S {
+        DoctorCheck::finding(APPS, says, EVENT_SUBSCRIPTIONS)
+    } else {
+        DoctorCheck::ok(APPS, says)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use rules::gap::GapReason;
@@ -398,6 +438,32 @@ mod tests {
         let scope = ApiError::Refused { method, error: "missing_scope".into(), needed: None };
         assert_check(&unlisted(&scope), CheckState::Skipped, "missing_scope");
         assert_check(&channels(&SlackFacts::NoToken(None), "")[0], CheckState::Skipped, "/invite @annalist");
+    }
+
+    #[test]
+    fn apps_without_an_event_for_a_day_are_listed_and_a_finding_if_others_send_and_they_are_silent_for_a_week()
+     {
+        const NOW_S: i64 = 1_700_000_000;
+        let check_for = |ago_s: &[i64]| {
+            let app = |index: usize| AppId::parse(&format!("A{index:04}")).unwrap();
+            let apps = ago_s.iter().enumerate().map(|(index, ago_s)| (app(index), NOW_S - ago_s)).collect();
+            silent_apps(&Ok(apps), NOW_S)
+        };
+        const HOUR_S: i64 = 3_600;
+        assert_eq!(check_for(&[]), None);
+        assert_eq!(check_for(&[0, 24 * HOUR_S, -HOUR_S]), None);
+        let two = check_for(&[25 * HOUR_S, 30 * HOUR_S, HOUR_S]).unwrap();
+        assert_check(
+            &two,
+            CheckState::Ok,
+            "2 of 3 apps sent no event for a day: A0001 for 30 h, A0000 for 25 h",
+        );
+        let week = 7 * 24 * HOUR_S + 1;
+        assert_check(&check_for(&[week, HOUR_S]).unwrap(), CheckState::Finding, "A0000 for 7 d");
+        // The only one: the newest message shows it.
+        assert_check(&check_for(&[week]).unwrap(), CheckState::Ok, "1 of 1 app ");
+        assert_check(&check_for(&[week; 11]).unwrap(), CheckState::Finding, "A0009 for 7 d, …");
+        assert_check(&silent_apps(&Err("away".into()), NOW_S).unwrap(), CheckState::Skipped, "away");
     }
 
     #[test]

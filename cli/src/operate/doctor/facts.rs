@@ -1,6 +1,6 @@
 //! The facts that the checks evaluate. They contain no secret.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use embedded::condition::{FolderCondition, Integrity};
 use ingest::{ConnectionFailure, SocketHello};
 use process::config::SettingsFacts;
 use rules::gap::projection::Gap;
-use slack::ids::TeamId;
+use slack::ids::{AppId, TeamId};
 use slack_api::check::{BotIdentity, ClockComparison};
 use slack_api::probe::ProbeFailure;
 use slack_api::{ApiError, TokenKind};
@@ -171,6 +171,8 @@ pub(super) struct ArchiveFacts {
     /// Whether each port is ready, by its name.
     pub(super) ports: Vec<(&'static str, Result<(), String>)>,
     pub(super) newest: Result<NewestMessage, String>,
+    /// When each app sent its last event, in seconds since 1970, without the apps that were uninstalled.
+    pub(super) apps: Result<BTreeMap<AppId, i64>, String>,
     pub(super) status: Result<Status, String>,
     /// The status of a later read, if the counts lag and jobs were waiting.
     pub(super) later: Option<Result<Status, String>>,

@@ -451,6 +451,7 @@ mod tests {
             let archive_facts = ArchiveFacts {
                 ports: Vec::new(),
                 newest: Err(String::new()),
+                apps: Err(String::new()),
                 status: Ok(status(vec![queue])),
                 later,
                 in_use,

@@ -99,7 +99,7 @@ impl RollupDay {
         (self.0 * DAY_S).to_string()
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::from_date(text.parse().ok()?)
     }
 }

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveExt, ItemKey};
 use ports::queue::QueueName;
 use rules::schedule::{AppState, WorkKind, WorkspaceRow};
+use serde_json::json;
 use testkit::deliveries::receive_visible;
-use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, tokens};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, tokens};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use workers::directory::DirectoryWorker;
@@ -192,6 +193,7 @@ async fn a_refused_token_is_tried_again_after_hours_and_its_workspace_is_known_a
     fixture.clock.advance(2 * HOUR);
     assert_eq!(fixture.work(&worker).await, 1, "the other one");
     fixture.clock.advance(4 * HOUR + MINUTE);
+    fixture.slack.set_clock(START_S + 7 * 3_600);
     fixture.slack.set_workspace("xoxb-0", FakeWorkspace::with_size("T0000", 0, 0));
     assert_eq!(fixture.work(&worker).await, 2);
     assert_eq!(fixture.row("T0000").await.unwrap().state, AppState::Active);
@@ -209,11 +211,34 @@ async fn a_new_token_is_used_at_the_next_tick_also_after_the_app_was_uninstalled
     assert_eq!(fixture.work(&worker).await, 0, "the token is the same");
 
     fixture.slack.set_workspace("xoxb-new", FakeWorkspace::with_size("T1", 0, 0));
+    fixture.slack.set_clock(START_S + 48 * 3_600);
     let renewed = fixture.with_token("xoxb-new");
     assert_eq!(fixture.work(&renewed).await, 1);
     let row = fixture.row("T1").await.unwrap();
     assert_eq!((row.state, row.state_reason), (AppState::Active, None));
     assert_eq!((fixture.syncs(TOKEN), fixture.syncs("xoxb-new")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_state_that_a_process_with_a_wrong_clock_stores_hides_no_later_event() {
+    let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 0, 0)).await;
+    let worker = fixture.worker(None);
+    // Hours ahead of Slack's.
+    fixture.clock.advance(6 * HOUR);
+    assert_eq!(fixture.work(&worker).await, 1);
+    fixture.handle_event(json!({ "type": "app_uninstalled", "event_ts": ts(60) })).await;
+    assert_eq!(fixture.row("T1").await.unwrap().state, AppState::Uninstalled);
+
+    let other = DirectoryFixture::new(FakeWorkspace::with_size("T1", 0, 0)).await;
+    let worker = other.worker(None);
+    assert_eq!(other.work(&worker).await, 1);
+    other.slack.refuse("conversations.list", json!({ "ok": false, "error": "token_revoked" }));
+    other.clock.advance(6 * HOUR);
+    assert_eq!(other.work(&worker).await, 1);
+    assert_eq!(other.row("T1").await.unwrap().state, AppState::TokenFailed);
+    other.handle_event(json!({ "type": "app_uninstalled", "event_ts": ts(60) })).await;
+    let row = other.row("T1").await.unwrap();
+    assert_eq!((row.state, row.state_reason.as_deref()), (AppState::Uninstalled, Some("app_uninstalled")));
 }
 
 #[tokio::test]

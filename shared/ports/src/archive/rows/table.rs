@@ -68,7 +68,7 @@ macro_rules! key {
 }
 
 rows_table! {
-    TEAM = team in teams: "A workspace: whether Slack lets the app in, and when its work is due.", "all parts", KEPT,
+    TEAM = team in teams: "A workspace: whether Slack lets the app in, which app sends its events, and when its work is due.", "all parts", KEPT,
         "meta#teams" () / "{team}" (team: &TeamId);
     WORKSPACE_NAME = workspace_name in workspace: "The name of a workspace.",
         "message-writer, directory sync", KEPT,
