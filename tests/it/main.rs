@@ -6,6 +6,7 @@ mod aws;
 mod backfill;
 mod backup;
 mod browser;
+mod busy;
 mod commands;
 mod convergence;
 mod copies;

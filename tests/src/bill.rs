@@ -152,6 +152,13 @@ pub const METRICS: f64 = 6.0;
 /// The cost, at list prices, of a month of the hourly directory sync of one more workspace: one is in the bill.
 pub const ONE_MORE_DIRECTORY: f64 = HOURS * GB_SECONDS_OF_A_SYNC * price::GB_SECOND;
 
+/// The cost, at list prices, of a month in which Lambda would poll the queues of all workers as if their concurrency
+/// were limited.
+pub fn limits_for_all() -> f64 {
+    let unlimited = woken().filter(|spec| spec.concurrency.is_none()).count() as f64;
+    unlimited * (POLLERS - POLLERS_WITHOUT_LIMIT) * (MONTH_S / POLL_S) as f64 * price::SQS_REQUEST
+}
+
 /// The workers whose functions are woken by queues, without those of features, which exist only if they are on.
 fn woken() -> impl Iterator<Item = &'static WorkerSpec> {
     WORKERS.iter().filter(|spec| spec.requires.is_none())

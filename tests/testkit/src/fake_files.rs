@@ -1,5 +1,5 @@
 //! A mock Slack that accepts every token, person and channel, and serves every file: its content is the id,
-//! repeated.
+//! repeated. A token `xoxb-T…` is of the workspace that it names, and every other one of [`TEAM`].
 
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path, path_regex};
@@ -29,13 +29,20 @@ pub async fn slack() -> MockServer {
         };
         Mock::given(path(format!("/api/{method}"))).respond_with(exists).mount(&server).await;
     }
-    let team = ResponseTemplate::new(200).set_body_json(json!({ "ok": true, "team": { "id": TEAM } }));
-    Mock::given(path("/api/team.info")).respond_with(team).mount(&server).await;
-    // `auth.test` gets the workspace, and list calls get empty lists.
-    let workspace = json!({ "ok": true, "team_id": TEAM, "channels": [], "members": [], "emoji": {} });
-    let workspace = ResponseTemplate::new(200).set_body_json(workspace);
+    // `auth.test` and `team.info` get the workspace, and list calls get empty lists.
+    let workspace = |request: &Request| {
+        let team = team_of(request);
+        let lists = json!({ "ok": true, "team_id": team, "channels": [], "members": [], "emoji": {}, "team": { "id": team } });
+        ResponseTemplate::new(200).set_body_json(lists)
+    };
     Mock::given(path_regex("^/api/")).respond_with(workspace).mount(&server).await;
     server
+}
+
+fn team_of(request: &Request) -> &str {
+    let token = request.headers.get("authorization").and_then(|value| value.to_str().ok());
+    let team = token.and_then(|token| token.strip_prefix("Bearer xoxb-"));
+    team.filter(|team| team.starts_with('T')).unwrap_or(TEAM)
 }
 
 /// The content of a file.

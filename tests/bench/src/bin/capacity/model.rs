@@ -109,6 +109,12 @@ fn concurrent_functions(workspaces: f64) -> f64 {
     quotas::INGEST_FUNCTIONS + workers
 }
 
+/// How many workspaces a night may have before the account's functions are all in use.
+pub(crate) fn workspaces_of_the_functions() -> f64 {
+    let without = concurrent_functions(0.0);
+    ((quotas::FUNCTIONS.limit - without) / (concurrent_functions(1.0) - without)).floor()
+}
+
 /// The stages of a cell with this number of workspaces.
 fn stages(workspaces: f64, region: &str) -> Vec<Stage> {
     let (mean, peak) = (mean_per_s(workspaces), mean_per_s(workspaces) * demand::PEAK);

@@ -2,7 +2,7 @@
 
 use ::tests::bill::{self, OneMessage};
 
-use super::model::{CapacityPlan, demand};
+use super::model::{CapacityPlan, demand, workspaces_of_the_functions};
 use super::quotas;
 
 /// A number with about three digits, or in thousands.
@@ -132,8 +132,14 @@ fn stages(page: &mut String, plans: &[CapacityPlan]) {
     page.push_str(
         "\n## Stages of a cell\n\n\
          How much of each limit the busiest minute uses, in a cell of each of these sizes. What is over 100 % has to be raised first: a parameter of the template, or a request to AWS.\n\
-         *Functions* counts the worst moment of a night: every worker without a limit runs a function for every workspace.\n\n",
+         *Functions* counts the worst moment of a night: every worker without a limit runs a function for every workspace, so that ",
     );
+    page.push_str(&format!(
+        "{} workspaces fit: request more functions before\n\
+         a cell is larger. These workers have no limit because of its price: with one, Lambda [polls a quiet queue](deploy-aws.md#what-it-costs) with five pollers instead of two, for ${:.2} a month in every installation.\n\n",
+        number(workspaces_of_the_functions()),
+        bill::limits_for_all(),
+    ));
     let mut titles = texts(&["stage", "limit", "is", "can be raised"]);
     titles.extend(plans.iter().map(|plan| format!("of {}", number(plan.workspaces as f64))));
     head(page, &titles);
