@@ -33,7 +33,8 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// The corresponding features of AWS, and which of them `provision` turns on.
 const ON_AWS: &str = "`annalist provision` turns on point-in-time recovery of the DynamoDB table, which \
     restores it into a new table as it was at any second of the last 35 days; it does not turn on versions of the \
-    bucket, whose files are written once: turn on S3 Versioning yourself if you want to undo deletions";
+    bucket, whose files are written once: turn on S3 Versioning yourself if you want to undo deletions, or deploy the \
+    template of `annalist cloudformation`, which does";
 
 /// `annalist backup`.
 #[derive(Debug, Clone, clap::Args)]

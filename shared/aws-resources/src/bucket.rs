@@ -1,4 +1,5 @@
-//! The bucket: encrypted, closed to the public, accessible only over TLS, and cleaned of unfinished uploads.
+//! The bucket: encrypted, closed to the public, accessible only over TLS, with versions, and cleaned of unfinished
+//! uploads.
 
 use serde_json::json;
 
@@ -8,6 +9,9 @@ use crate::resources::{ENCRYPTION, LANGUAGE, UNFINISHED_DAYS, UNFINISHED_RULE, t
 
 /// The logical id of the bucket in the template.
 pub(super) const ID: &str = "Bucket";
+
+/// As long as a table can be restored as it was. What Annalist deletes has no older version: it deletes all of them.
+const OLD_VERSION_DAYS: u32 = 35;
 
 pub(super) fn resources(names: &Names) -> Resources {
     let tiering = json!({
@@ -39,12 +43,19 @@ pub(super) fn resources(names: &Names) -> Resources {
                 "BlockPublicPolicy": true,
                 "RestrictPublicBuckets": true,
             },
+            "VersioningConfiguration": { "Status": "Enabled" },
             "LifecycleConfiguration": {
                 "Rules": [
                     {
                         "Id": UNFINISHED_RULE,
                         "Status": "Enabled",
                         "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": UNFINISHED_DAYS },
+                    },
+                    {
+                        "Id": "annalist-old-versions",
+                        "Status": "Enabled",
+                        "NoncurrentVersionExpiration": { "NoncurrentDays": OLD_VERSION_DAYS },
+                        "ExpiredObjectDeleteMarker": true,
                     },
                     parameters::if_holds(parameters::TIERS_FILES, tiering),
                 ],

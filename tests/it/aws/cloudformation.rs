@@ -216,6 +216,11 @@ async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() 
         format!("<DaysAfterInitiation>{days}</DaysAfterInitiation>"),
     ];
     is("LifecycleConfiguration", "?lifecycle", &rule);
+    // `provision` leaves versions to the operator.
+    assert_eq!(properties["VersioningConfiguration"], json!({ "Status": "Enabled" }));
+    let old = &properties["LifecycleConfiguration"]["Rules"][1];
+    assert_eq!(old["NoncurrentVersionExpiration"], json!({ "NoncurrentDays": 35 }));
+    settings.remove("VersioningConfiguration");
     assert_eq!(settings, BTreeSet::new());
     // The policy refers to the bucket with CloudFormation's functions.
     let policy = &template["Resources"]["BucketPolicy"];

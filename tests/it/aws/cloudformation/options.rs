@@ -176,7 +176,7 @@ async fn a_key_encrypts_everything_and_every_role_may_use_it() {
     }
     assert!(parts > WORKERS.len(), "{parts}");
     let bucket = &of_type(&template, "AWS::S3::Bucket")["Bucket"]["Properties"];
-    let rule = &bucket["LifecycleConfiguration"]["Rules"][1]["Fn::If"];
+    let rule = &bucket["LifecycleConfiguration"]["Rules"][2]["Fn::If"];
     assert_eq!(
         (&rule[0], &rule[1]["Transitions"][0]["StorageClass"]),
         (&json!("TiersFiles"), &json!("INTELLIGENT_TIERING"))
