@@ -91,11 +91,13 @@ impl Worker for Historian {
 
     async fn work(&self, batch: &Batch<'_>) {
         for job in batch.jobs() {
-            match &job.payload {
-                DecodedPayload::Fill(fill) => job.settle(self.fill(fill).await),
+            if let DecodedPayload::Fill(fill) = &job.payload {
+                job.settle(self.fill(fill).await);
+            } else if matches!(job.payload, DecodedPayload::Backfill) {
                 // A later turn finds what is unread.
-                DecodedPayload::Backfill => job.settle(JobOutcome::Done),
-                _ => job.refuse_payload(),
+                job.settle(JobOutcome::Done);
+            } else {
+                job.refuse_payload();
             }
         }
     }
