@@ -233,3 +233,46 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod version_tests {
+    use clap::Parser;
+    use ports::archive::ArchiveExt;
+    use process::config::backend::{Backend, BackendArgs};
+    use rules::archive_version::{ArchiveVersion, FORMAT};
+
+    use super::*;
+
+    #[test]
+    fn commands_that_write_refuse_an_archive_of_a_newer_version_and_those_that_read_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let newer = ArchiveVersion { format: FORMAT + 1, by: "9.8.7".to_owned() };
+        let written = block_on(async {
+            let args = BackendArgs::embedded(folder.path());
+            let backend = Backend::open(&args, SystemClock::shared()).await.unwrap();
+            backend.archive().write(&newer.update()).await.unwrap();
+            backend.close().await;
+        });
+        written.unwrap();
+        let folder = folder.path().to_str().unwrap();
+        let result = |args: &str| {
+            let args = format!("annalist {args} --data {folder}");
+            let cli = Cli::try_parse_from(args.split(' ')).unwrap();
+            run(cli.command, "annalist".into(), &mut Vec::new())
+        };
+        for args in [
+            "quarantine replay --all",
+            "quarantine drop --queue events --yes",
+            "questions retry C01 1700000000.000100",
+            "questions cancel C01 1700000000.000100",
+            "publish opt-out U01",
+            "publish opt-in U01",
+        ] {
+            let error = result(args).unwrap_err().to_string();
+            assert!(error.contains("Annalist 9.8.7 has written this archive"), "{args}: {error}");
+        }
+        for args in ["quarantine list", "questions list", "publish opt-outs"] {
+            result(args).unwrap();
+        }
+    }
+}

@@ -17,6 +17,7 @@ use process::config::zone::ZoneArgs;
 use serde::Serialize;
 use serde_json::Value;
 use slack::ids::TeamId;
+use workers::archive_version;
 use workers::quarantine::{self, Loss, QuarantineError, QuarantineFilter, Quarantined, redaction};
 use workers::runtime::Ports;
 
@@ -136,6 +137,9 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let archive = &*backend.archive();
+    if matches!(command, QuarantineCommand::Replay { .. } | QuarantineCommand::Drop { .. }) {
+        archive_version::refuse_newer(archive).await?;
+    }
     match command {
         QuarantineCommand::List { json: true, filter, .. } => {
             let print = async |job: Quarantined| Ok(plain::json_line(out, &QuarantineLine::from(&job))?);

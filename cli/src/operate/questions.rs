@@ -16,6 +16,7 @@ use rules::question::rows::{self, AnswerRow, QuestionRow};
 use rules::question::state::{TrackedKind, WorkStage};
 use serde_json::{Value, json};
 use slack::ids::TeamId;
+use workers::archive_version;
 
 use crate::UsageError;
 use crate::plain;
@@ -90,6 +91,9 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let archive = &*backend.archive();
+    if matches!(command, QuestionsCommand::Retry(_) | QuestionsCommand::Cancel(_)) {
+        archive_version::refuse_newer(archive).await?;
+    }
     match command {
         QuestionsCommand::List(args) => list(archive, args, out).await,
         QuestionsCommand::Show(args) => {

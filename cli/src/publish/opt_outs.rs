@@ -9,6 +9,7 @@ use reader::find;
 use rules::publishing::opt_out::{self, PublicStance};
 use serde_json::json;
 use slack::ids::{TeamId, UserId};
+use workers::archive_version;
 
 use crate::plain;
 use crate::read::team;
@@ -111,6 +112,7 @@ async fn store(
     team: Option<&TeamId>,
     stance: PublicStance,
 ) -> anyhow::Result<UserId> {
+    archive_version::refuse_newer(archive).await?;
     let teams = find::requested_teams(archive, team).await.map_err(crate::read::ReadError::from)?;
     let user = find::find_person(archive, called, &teams).await?;
     for team in &teams {
