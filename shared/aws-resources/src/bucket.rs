@@ -52,10 +52,8 @@ pub(super) fn resources(names: &Names) -> Resources {
                         "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": UNFINISHED_DAYS },
                     },
                     {
-                        "Id": "annalist-old-versions",
                         "Status": "Enabled",
                         "NoncurrentVersionExpiration": { "NoncurrentDays": OLD_VERSION_DAYS },
-                        "ExpiredObjectDeleteMarker": true,
                     },
                     parameters::if_holds(parameters::TIERS_FILES, tiering),
                 ],
