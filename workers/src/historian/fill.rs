@@ -73,7 +73,7 @@ impl Rest {
 }
 
 impl Historian {
-    /// Sends a turn for each workspace that is due, or has changed if everything is read.
+    /// Sends a turn for each workspace that is due, or in which something may be new to this process.
     pub(super) async fn send_due(&self) -> Result<(), HistoryError> {
         let archive = &*self.ports.archive;
         let with_token: BTreeSet<TeamId> = self.web.teams().await?.into_iter().collect();
@@ -84,11 +84,11 @@ impl Historian {
                 continue;
             }
             let known = match self.mode {
-                BackfillMode::All => Some(self.known(team).await?),
-                BackfillMode::Gaps | BackfillMode::Off => None,
+                BackfillMode::All => self.known(team).await?,
+                // A process looks once after its start: a downtime may have ended.
+                BackfillMode::Gaps | BackfillMode::Off => KnownCounts::default(),
             };
-            let is_changed = known.is_some_and(|known| self.looks.is_changed(team, known));
-            if !is_changed && !row.is_due(WorkKind::History, now, "") {
+            if !self.looks.is_changed(team, known) && !row.is_due(WorkKind::History, now, "") {
                 continue;
             }
             // Only one process sends it.
@@ -96,7 +96,7 @@ impl Historian {
                 self.send(vec![FillJob { team: team.clone(), n: 0, began_ms: now.0 }.outgoing()]).await?;
             }
             // Another process may handle it.
-            known.into_iter().for_each(|known| self.looks.note(team, known));
+            self.looks.note(team, known);
         }
         Ok(())
     }

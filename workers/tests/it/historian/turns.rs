@@ -39,6 +39,10 @@ async fn a_workspace_without_a_schedule_is_due_and_no_second_turn_is_sent_until_
     fixture.clock.advance(Duration::from_secs(300));
     tokio::join!(historian.poll(), other.poll());
     assert_eq!(fixture.run_turns(&historian).await, 1);
+    // A process that starts may end a downtime.
+    fixture.clock.advance(Duration::from_secs(1));
+    fixture.historian().poll().await;
+    assert_eq!(fixture.run_turns(&historian).await, 1);
 }
 
 /// Otherwise a workspace whose history takes days, or whose Slack does not answer, would keep the gaps of all others
