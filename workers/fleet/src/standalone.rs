@@ -1,5 +1,7 @@
 //! A worker as its own process: the common part of every thin binary.
 
+#[cfg(feature = "aws")]
+use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Arc;
 #[cfg(feature = "aws")]
@@ -17,10 +19,12 @@ use process::config::backend::Backend;
 use process::config::lambda::on_fargate;
 use process::config::lambda::on_lambda;
 use process::failure;
+#[cfg(feature = "aws")]
+use process::telemetry::emf::Emf;
 use process::telemetry::{self, listener};
 use tokio::sync::watch;
 #[cfg(feature = "aws")]
-use tokio::time::timeout;
+use tokio::time::interval;
 use workers::archive_version;
 use workers::runtime::{self, RuntimeSettings};
 
@@ -96,7 +100,30 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
         return crate::lambda::serve(args, spec, build, settings).await;
     }
     let shutdown = process::shutdown::on_signal()?;
-    publish_metrics(args, shutdown.clone()).await?;
+    #[cfg(feature = "aws")]
+    if on_fargate() {
+        // To the log, where the template's alarms find them.
+        let metrics = telemetry::emf::install(args.metrics.metrics, &args.backend.aws.prefix)?;
+        let ended = tokio::select! {
+            ended = work(spec, build, args, settings, shutdown) => ended,
+            never = flush_each_minute(&metrics) => match never {},
+        };
+        // What was counted while it stopped.
+        metrics.flush();
+        return ended;
+    }
+    serve_metrics(args, shutdown.clone()).await?;
+    work(spec, build, args, settings, shutdown).await
+}
+
+/// Works until it is shut down.
+async fn work(
+    spec: &'static WorkerSpec,
+    build: Build,
+    args: &WorkerArgs,
+    settings: WorkSettings,
+    shutdown: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
     if spec.queue.role == QueueRole::Background {
@@ -126,22 +153,8 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     newer.map_or(Ok(()), |newer| Err(newer.into()))
 }
 
-/// Serves metrics if there is an address for them. On Fargate they go to the log, where the template's alarms find them.
-async fn publish_metrics(args: &WorkerArgs, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
-    #[cfg(feature = "aws")]
-    if on_fargate() {
-        let metrics = telemetry::emf::install(args.metrics.metrics, &args.backend.aws.prefix)?;
-        tokio::spawn(async move {
-            loop {
-                let ended = timeout(METRICS_INTERVAL, shutdown.wait_for(|shutdown| *shutdown)).await.is_ok();
-                metrics.flush();
-                if ended {
-                    return;
-                }
-            }
-        });
-        return Ok(());
-    }
+/// Serves metrics if there is an address for them.
+async fn serve_metrics(args: &WorkerArgs, mut shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
     if let Some(listener) = listener::bind(args.metrics.metrics_listen, None).await? {
         let handle = telemetry::recorder::install()?;
         tracing::info!(address = %listener.local_addr()?, "metrics listening");
@@ -150,6 +163,15 @@ async fn publish_metrics(args: &WorkerArgs, mut shutdown: watch::Receiver<bool>)
         }));
     }
     Ok(())
+}
+
+#[cfg(feature = "aws")]
+async fn flush_each_minute(metrics: &Emf) -> Infallible {
+    let mut minutes = interval(METRICS_INTERVAL);
+    loop {
+        minutes.tick().await;
+        metrics.flush();
+    }
 }
 
 #[cfg(test)]
