@@ -45,9 +45,6 @@ const SENT_AGAIN_AFTER: Duration = Duration::from_secs(20 * 60);
 /// The pause between two looks for what is unread: a gap is filled within minutes of its end.
 const BETWEEN_READINGS: Duration = Duration::from_secs(5 * 60);
 
-/// A due time that is further ahead than any pause comes from a wrong clock.
-const FURTHEST_AHEAD: Duration = Duration::from_secs(7 * 3_600);
-
 /// Whether Slack lets the app into a workspace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AppState {
@@ -150,6 +147,14 @@ impl WorkKind {
             Self::History => "history",
         }
     }
+
+    /// Longer than any pause: a due time that is further ahead comes from a wrong clock.
+    const fn furthest_ahead(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Sync => 7 * 3_600,
+            Self::History => 10 * 60,
+        })
+    }
 }
 
 /// When one kind of work is due.
@@ -247,7 +252,7 @@ impl WorkspaceRow {
             return true;
         }
         let due = TimestampMs(due_ms);
-        self.state != AppState::Uninstalled && (due <= now || due > now.plus(FURTHEST_AHEAD))
+        self.state != AppState::Uninstalled && (due <= now || due > now.plus(kind.furthest_ahead()))
     }
 
     /// The update that records that a job for the work is sent now.
@@ -382,6 +387,8 @@ mod tests {
         let read = after(&sent, &sent.has_read(NOW));
         assert!(!read.is_sent(WorkKind::History, NOW) && !read.is_due(WorkKind::History, NOW, ""));
         assert!(read.is_to_be_sent(WorkKind::History, NOW.plus(5 * MINUTE), ""));
+        // The clock was an hour ahead when it was read.
+        assert!(read.is_due(WorkKind::History, TimestampMs(NOW.0 - 3_600_000), ""));
         assert_eq!(read.schedule(WorkKind::Sync), synced.schedule(WorkKind::Sync));
         let uninstalled = WorkspaceRow { state: AppState::Uninstalled, ..read };
         assert!(!uninstalled.is_due(WorkKind::History, NOW.plus(5 * MINUTE), ""));
