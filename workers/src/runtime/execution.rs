@@ -107,9 +107,18 @@ async fn handle(context: &Context, received: &[ReceivedJob], attempts: &BatchAtt
     stream::iter(groups).buffer_unordered(context.settings.suspects_at_once).collect::<()>().await;
 }
 
-/// Runs the jobs of one group from the first repeated one on, up to the first that fails.
+/// Runs the jobs of one group from the first repeated one on, up to the first that fails or is set aside. The row of one
+/// that is set aside is written after the batch, and decides whether a later one waits behind it.
 async fn run_one_by_one(context: &Context, jobs: Vec<&ReceivedJob>, attempts: &BatchAttempts<'_>) {
+    let mut is_behind_waiting = false;
     for job in jobs {
+        if is_behind_waiting {
+            job.settle(JobOutcome::Retry(JobRetry {
+                reason: "the job before it was set aside in this batch".into(),
+                after: Some(Duration::ZERO),
+            }));
+            return;
+        }
         if job.delivery().receive_count > 1 {
             run_alone(context, job, attempts).await;
         } else {
@@ -118,6 +127,7 @@ async fn run_one_by_one(context: &Context, jobs: Vec<&ReceivedJob>, attempts: &B
         if !job.is_final() {
             return;
         }
+        is_behind_waiting = matches!(job.outcome(), Some(JobOutcome::Wait(..)));
     }
 }
 

@@ -54,6 +54,30 @@ async fn depth(fixture: &RuntimeFixture) -> u64 {
     depth.waiting + depth.in_flight
 }
 
+/// The row of the earlier job may decide on the later one, such as a message of a channel that is private by now.
+#[tokio::test(start_paused = true)]
+async fn a_job_behind_a_repeated_one_that_is_set_aside_runs_once_its_row_is_written() {
+    let fixture = RuntimeFixture::new();
+    send(&fixture, ["a1", "a2"].map(|job| ("T1#C1", job.to_owned()))).await;
+    let memory = Arc::clone(&fixture.memory);
+    let rows = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&rows);
+    let worker = Scripted::new(move |job, tries| match (job, tries) {
+        ("a1", 1) => Act::Finish(JobOutcome::retry("down")),
+        ("a1", 2) => waits(WaitCause::Token),
+        // It was handled behind the failure too, which did not count.
+        ("a2", 2..) => {
+            let partition = key::waiting(QueueName::Events, &team());
+            let aside = memory.items().iter().filter(|item| item.key.item_id == partition).count();
+            seen.lock().unwrap().push(aside);
+            done()
+        }
+        _ => done(),
+    });
+    fixture.run_until_idle(&worker).await;
+    assert_eq!(*rows.lock().unwrap(), [1]);
+}
+
 /// A worker whose jobs wait until the switch is set; and how often it was asked meanwhile.
 fn switched(cause: WaitCause) -> (Arc<Scripted>, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let (ended, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
