@@ -25,7 +25,7 @@ use super::world::Invariant;
 
 /// A workspace is looked at every five minutes. A turn that a killed process had not sent yet is sent after twenty
 /// minutes, and another turn may find that a channel continues under another id.
-const FILLED_WITHIN: Duration = Duration::from_secs(3_600);
+const FILLED_WITHIN: Duration = Duration::from_secs(1_800);
 
 /// Interval between two readings of the gaps.
 const BETWEEN_READINGS: Duration = Duration::from_secs(10);
