@@ -1,13 +1,12 @@
 //! The workspaces of an archive, with the state of the app in each and when its work is due.
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use rules::figures::message::DAY_MICROS;
 use rules::schedule::WorkspaceRow;
 use slack::ids::Ts;
 
 use crate::presence;
 use crate::range::ts_from_micros;
-
-const DAY_MICROS: i64 = 86_400_000_000;
 
 /// The rows of all workspaces.
 ///
