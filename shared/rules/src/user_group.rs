@@ -169,8 +169,8 @@ impl UserGroupObject {
         !is_stored(VERSION) || (self.members.is_some() && !is_stored(MEMBERS_VERSION))
     }
 
-    /// The updates of the group's rows at a clock of Slack. The group's state comes last: until it is written,
-    /// [`Self::is_changed`] holds.
+    /// The updates of the group's rows at a clock of Slack. The first one lists the group, and is written before the
+    /// others; the group's state comes last: until it is written, [`Self::is_changed`] holds.
     pub fn updates(&self, team: &TeamId, clock: &Ts) -> Vec<Update> {
         let changed_at = self.changed_at.as_ref().unwrap_or(clock);
         let version = ContentVersion::new(changed_at, clock, &self.content());
@@ -260,8 +260,8 @@ fn identity(kind: &str, team: &TeamId, group: &UserGroupId) -> Attributes {
     text_attributes([("type", kind), ("team_id", team.as_str()), ("usergroup_id", group.as_str())])
 }
 
-/// The update that lists a group in its workspace, even if only its members are known: an erasure of a person
-/// finds their rows by the groups.
+/// The update that lists a group in its workspace, even if only its members are known. It is written before their
+/// rows: an erasure of a person finds those by the groups.
 fn known(team: &TeamId, group: &UserGroupId) -> Update {
     let set_if_absent = identity("usergroup", team, group);
     Update { set_if_absent, ..Update::new(ItemKey::user_group(team, group)) }

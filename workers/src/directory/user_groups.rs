@@ -62,8 +62,16 @@ impl DirectorySync {
             .map(|(group, _)| group)
             .collect();
         for changed in changed.chunks(GROUPS_AT_ONCE) {
-            let updates: Vec<Vec<Update>> = changed.iter().map(|group| group.updates(&team, clock)).collect();
-            let written = write(&*self.archive, &updates).await?;
+            let (listings, others): (Vec<Vec<Update>>, Vec<Vec<Update>>) = changed
+                .iter()
+                .map(|group| {
+                    let mut updates = group.updates(&team, clock);
+                    let others = updates.split_off(1);
+                    (updates, others)
+                })
+                .unzip();
+            write(&*self.archive, &listings).await?;
+            let written = write(&*self.archive, &others).await?;
             report.user_groups.changed += written.changed;
             report.user_groups.skipped += written.too_large;
         }

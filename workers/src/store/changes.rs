@@ -1,15 +1,37 @@
 //! Writes the changes of many events. A plain new message takes one write without a read.
 
 use futures_util::future::join_all;
+use ports::archive::rows::USER_GROUP;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Update, WriteOutcome};
 use rules::Change;
 use rules::message::{Content, KeptVersions};
 
 use super::versions::{self, WrittenVersion};
 
-/// Writes the changes of many events: the beginnings of all events together, the rest concurrently. Returns
-/// one result per event, in their order.
+/// Writes the changes of many events. Returns one result per event, in their order.
 pub(crate) async fn write(archive: &dyn Archive, events: &[&[Change]]) -> Vec<Result<(), ArchiveError>> {
+    let listings: Vec<&Update> = events.iter().filter_map(|changes| group_listing(changes)).collect();
+    let mut listed = archive.write_all(&listings).await.into_iter();
+    let failures: Vec<Option<ArchiveError>> = events
+        .iter()
+        .map(|changes| group_listing(changes).and_then(|_| listed.next()).and_then(Result::err))
+        .collect();
+    let rest = events.iter().zip(&failures).map(|(changes, failure)| match failure {
+        Some(_) => &[],
+        None => &changes[usize::from(group_listing(changes).is_some())..],
+    });
+    let written = write_listed(archive, &rest.collect::<Vec<_>>()).await;
+    failures.into_iter().zip(written).map(|(failure, written)| failure.map_or(written, Err)).collect()
+}
+
+/// The update with which an event about a user group begins. It is written before the others: the eraser finds the
+/// rows of a person as a member by the groups, also between two deliveries of the event.
+fn group_listing(changes: &[Change]) -> Option<&Update> {
+    changes.first().map(update).filter(|update| update.key.item_id.starts_with(USER_GROUP.prefix()))
+}
+
+/// Writes the beginnings of all events together, the rest concurrently.
+async fn write_listed(archive: &dyn Archive, events: &[&[Change]]) -> Vec<Result<(), ArchiveError>> {
     let beginnings: Vec<&Update> =
         events.iter().flat_map(|changes| changes.iter().take(beginning(changes)).map(update)).collect();
     let changed: Vec<&Content> = events.iter().filter_map(|changes| first_change(changes)).collect();

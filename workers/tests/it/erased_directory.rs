@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ports::archive::erasure::{ErasureFact, ErasureScope};
-use ports::archive::{ArchiveExt, ItemKey};
+use ports::archive::{Archive, ArchiveExt, ItemKey};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Delivery;
 use reader::user_groups;
@@ -12,6 +12,7 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
 use testkit::fake_slack::{bookmark, user_group};
+use testkit::faults::{FaultPlan, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
@@ -27,13 +28,17 @@ fn ts(second: u32) -> String {
     format!("170000{second:04}.000100")
 }
 
+/// Has the writer handle an event once, in an archive in which some writes may fail.
+async fn handle(archive: Arc<dyn Archive>, payload: &Value) -> JobOutcome {
+    let writer =
+        MessageWriter::new(archive, Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0)))));
+    let job = Delivery { sent_at: TimestampMs(i64::MAX), ..delivery(&event::envelope(TEAM, "Ev1", payload)) };
+    writer.handle(&[job]).await.remove(0)
+}
+
 async fn store_events(archive: &Arc<MemoryArchive>, events: &[Value]) {
-    let queue = MemoryQueue::new(ManualClock::starting_at(TimestampMs(0)));
-    let writer = MessageWriter::new(archive.clone(), Arc::new(queue));
     for payload in events {
-        let job =
-            Delivery { sent_at: TimestampMs(i64::MAX), ..delivery(&event::envelope(TEAM, "Ev1", payload)) };
-        assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done], "{payload}");
+        assert_eq!(handle(archive.clone(), payload).await, JobOutcome::Done, "{payload}");
     }
 }
 
@@ -66,6 +71,25 @@ async fn an_erased_person_is_a_member_of_no_user_group_and_no_later_list_adds_th
     assert_eq!(members().await, json!(["U2", "U3"]));
     store_events(&archive, &[group(&["U1", "U4"], 3)]).await;
     assert_eq!(members().await, json!(["U4"]));
+}
+
+#[tokio::test]
+async fn an_erasure_between_two_deliveries_finds_the_members_that_the_first_one_stored() {
+    let changed = event::user_group_members_changed("S1", &["U1", "U2"], &[], 1_700_000_001, &ts(1));
+    let listed = event::user_group_updated(&user_group("S1", "oncall", &["U1", "U2"], 1_700_000_001), &ts(1));
+    for (payload, writes) in [(changed, 3), (listed, 6)] {
+        for failing in 1..=writes {
+            let archive = Arc::new(MemoryArchive::new());
+            let faulty = FaultyArchive::new(archive.clone(), FaultPlan::fail_before(failing));
+            assert_ne!(handle(Arc::new(faulty), &payload).await, JobOutcome::Done, "write {failing}");
+            erase(&archive, ErasureScope::User(UserId::parse("U1").unwrap())).await;
+            store_events(&archive, std::slice::from_ref(&payload)).await;
+            let member =
+                |user| archive.item(&ItemKey::new(format!("usergroupmember#{TEAM}#S1"), user)).unwrap();
+            assert!(member("U1").is_erased(), "write {failing} of {payload}");
+            assert!(!member("U2").is_erased());
+        }
+    }
 }
 
 #[tokio::test]

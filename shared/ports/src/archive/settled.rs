@@ -24,6 +24,9 @@ pub trait ArchiveExt: Archive {
         updates: &[&Update],
     ) -> impl Future<Output = Vec<Result<WriteOutcome, ArchiveError>>> + Send {
         async move {
+            if updates.is_empty() {
+                return Vec::new();
+            }
             let mut outcomes = self.apply_once(updates).await;
             let rejected = |outcome: &Result<WriteOutcome, ArchiveError>| match outcome {
                 Ok(WriteOutcome::Rejected(stored)) if !stored.attributes.is_empty() => Some(stored.clone()),
