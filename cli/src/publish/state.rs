@@ -30,6 +30,10 @@ pub(super) const COPIES: &str = "files";
 const STATE_FILE: &str = "state.db";
 const LOCK_FILE: &str = "lock";
 
+/// SQLite's own 2 MiB hold less than what a batch changes in the state of a large site, so that pages went to the log
+/// and back within one batch.
+const CACHE_KIB: i64 = 16 * 1024;
+
 /// Changes with the layout of the state.
 const SCHEMA_VERSION: i64 = 3;
 
@@ -122,6 +126,7 @@ impl SiteState {
         // A step costs one sync instead of four.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         let mut state = Self { connection, _lock: lock };
         match version {

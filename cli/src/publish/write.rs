@@ -329,11 +329,19 @@ fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
         "UPDATE unit SET is_dirty = 0, messages = ?3, before = ?4, after = ?5 WHERE channel = ?1 AND month = ?2",
     )?
     .execute(params![channel, month, messages, before, after])?;
-    db.prepare_cached("DELETE FROM uses WHERE channel = ?1 AND month = ?2")?.execute([channel, month])?;
-    for (tag, value) in tags {
+    // Most tags of a unit stay. A tag that is used has its value.
+    let mut unused: BTreeSet<String> = db
+        .prepare_cached("SELECT tag FROM uses WHERE channel = ?1 AND month = ?2")?
+        .query_map([channel, month], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (tag, value) in tags.iter().filter(|(tag, _)| !unused.remove(tag)) {
         db.prepare_cached("INSERT INTO uses (tag, channel, month) VALUES (?1, ?2, ?3)")?
             .execute([tag, channel, month])?;
         db.prepare_cached("INSERT OR IGNORE INTO tag (tag, value) VALUES (?1, ?2)")?.execute([tag, value])?;
+    }
+    for tag in &unused {
+        db.prepare_cached("DELETE FROM uses WHERE tag = ?1 AND channel = ?2 AND month = ?3")?
+            .execute([tag, channel, month])?;
     }
     for (path, tags) in rendered {
         db.prepare_cached("UPDATE page SET tags = ?2 WHERE path = ?1")?.execute(params![path, tags])?;
