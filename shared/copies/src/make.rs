@@ -17,7 +17,7 @@ use crate::{Base, BaseCounts, BaseHead, BaseTable, BaseTime, BlockId, CopyError,
 const BATCH_BLOCKS: usize = 1_024;
 
 /// Two batches are in memory: one is written while the next one is read.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Blocks between the thread that reads rows and the one that collects batches.
 const WAITING_BLOCKS: usize = 4;
