@@ -37,7 +37,8 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/n
 list=annalist-$version.cdx
 "$tool/bin/cargo-cyclonedx" cyclonedx --manifest-path cli/Cargo.toml --format json --features aws --target all \
     --override-filename "$list"
-mv "cli/$list.json" dist/
+# Nobody needs to know where it was built, and another folder makes the same list.
+sed "s|file://$(pwd -P)|file:///src|g" "cli/$list.json" >"dist/$list.json"
 # It writes one for every member of the workspace.
 find . \( -path ./dist -o -path ./target \) -prune -o -name "$list.json" -exec rm {} +
 

@@ -359,9 +359,9 @@ fn a_release_has_the_archives_the_list_of_contents_and_the_compose_file_with_the
     fs::write(at("Cargo.toml"), "[workspace.package]\nversion = \"1.2.3\"\n").unwrap();
     let release = text("deploy/release.sh");
     let tool = release.lines().find_map(|line| line.strip_prefix("cyclonedx=")).unwrap();
-    // As the real one, it writes a list for each member of the workspace.
-    let members =
-        "for member in cli shared/rules; do mkdir -p $member; echo {} >$member/annalist-1.2.3.cdx.json; done";
+    // As the real one, it writes a list for each member of the workspace, with the folder of each.
+    let members = "for member in cli shared/rules; do mkdir -p $member; \
+        echo \"path+file://$(pwd -P)/$member#1.2.3\" >$member/annalist-1.2.3.cdx.json; done";
     script(&at(&format!("target/cargo-cyclonedx-{tool}/bin/cargo-cyclonedx")), members);
     let image = "registry.example/annalist@sha256:0123";
     let args = ["--targets", "one two", "--image", image];
@@ -391,6 +391,8 @@ fn a_release_has_the_archives_the_list_of_contents_and_the_compose_file_with_the
         "{compose}"
     );
     assert!(!compose.contains("build:") && !compose.contains("deploy/"), "{compose}");
+    let list = fs::read_to_string(at("dist/annalist-1.2.3.cdx.json")).unwrap();
+    assert_eq!(list, "path+file:///src/cli#1.2.3\n");
     assert!(!at("shared/rules/annalist-1.2.3.cdx.json").exists(), "it is left in the checkout");
 }
 
