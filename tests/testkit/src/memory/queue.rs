@@ -53,6 +53,8 @@ struct MemoryState {
     max_receives: Option<u32>,
     /// Messages of a queue among which a receive looks for one.
     window: Option<usize>,
+    /// How long a message stays, whatever happens to it.
+    retention: Option<Duration>,
 }
 
 struct QueuedMessage {
@@ -128,6 +130,9 @@ impl MemoryState {
 
     /// Delivers messages in the order in which they were sent, each group up to its first invisible message.
     fn receive(&mut self, request: &ReceiveRequest, now: TimestampMs) -> Vec<Delivery> {
+        if let Some(retention) = self.retention {
+            self.messages.retain(|message| now < message.sent_at.plus(retention));
+        }
         let max_receives = self.max_receives.unwrap_or(MAX_RECEIVE_COUNT);
         let mut stopped: Vec<GroupId> = Vec::new();
         let mut deliveries = Vec::new();
@@ -211,6 +216,12 @@ impl MemoryQueue {
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/avoiding-processing-large-message-backlogs-with-same-group-id.html>
     pub fn set_window(&self, messages: usize) {
         self.lock().window = Some(messages);
+    }
+
+    /// Loses messages that were sent this long ago, as SQS does after 14 days at most.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html>
+    pub fn set_retention(&self, retention: Duration) {
+        self.lock().retention = Some(retention);
     }
 
     /// Makes waiting receives check the clock again.
