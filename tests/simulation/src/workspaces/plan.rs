@@ -136,9 +136,9 @@ pub(super) fn plan_workspace(
         let flood_ms = u64::try_from(FLOOD.as_millis()).unwrap_or(u64::MAX);
         times.extend((0..FLOOD_EVENTS).map(|n| length_ms / 2 + n * flood_ms / FLOOD_EVENTS));
     }
-    // During the import, so that its files are in front of this one.
+    // Within a minute of the import, so that its files are in front of this one.
     let begins_after_ms = u64::try_from(begins_after(size.length()).as_millis()).unwrap_or(u64::MAX);
-    let beside_import_ms = begins_after_ms + 20_000 + index as u64 % 12 * 5_000;
+    let beside_import_ms = begins_after_ms + 20_000 + 60_000 * index as u64 / size.workspaces as u64;
     times.extend((fate == WorkspaceFate::Healthy).then_some(beside_import_ms));
     times.sort_unstable();
     let mut last: Option<(String, Value)> = None;
