@@ -119,6 +119,11 @@ impl SlackState {
         &self.calls
     }
 
+    /// Forgets the calls so far: a long simulation makes millions.
+    pub fn forget_calls(&mut self) {
+        self.calls.clear();
+    }
+
     /// Returns how often a method was called.
     pub fn call_count(&self, method: &str) -> usize {
         self.calls.iter().filter(|call| call.method == method).count()

@@ -278,7 +278,7 @@ impl PlayedSlack {
     }
 }
 
-fn typed_answer(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> SlackAnswer {
+pub(super) fn typed_answer(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> SlackAnswer {
     SlackAnswer::new(status).with_header("content-type", content_type).with_body(body)
 }
 

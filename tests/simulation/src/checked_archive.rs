@@ -50,7 +50,7 @@ impl CheckedArchive {
         let written = self.mutants.update(update);
         let outcome = self.inner.apply_once(&[&*written]).await.remove(0);
         if let (Some(workspaces), Ok(WriteOutcome::Applied)) = (&self.workspaces, &outcome) {
-            workspaces.note_stored(&update.key);
+            workspaces.note_stored(update, self.world.true_now());
         }
         self.world.note("archive", || {
             let word = match &outcome {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ports::archive::{ArchiveExt, ErasureFact, ErasureFacts, ErasureScope, Item, ItemKey};
+use ports::archive::{ArchiveExt, ErasureFact, ErasureFacts, ErasureScope, Item, ItemKey, rows};
 use rules::file::row;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -138,17 +138,20 @@ async fn erase_once(
 
 /// Returns the jobs that left quarantine because they contained erased data: those of `key`, or all of them.
 pub(super) fn erased_jobs(world: &World, archive: &MemoryArchive, key: Option<&ItemKey>) -> Vec<String> {
-    let has_key = |left_key: &ItemKey| key.is_none_or(|key| key == left_key);
     let left: Vec<String> = {
         let left = lock(&world.left_quarantine);
-        left.iter().filter(|(left_key, _)| has_key(left_key)).map(|(_, body)| body.clone()).collect()
+        match key {
+            Some(key) => left.get(key).into_iter().cloned().collect(),
+            None => left.values().cloned().collect(),
+        }
     };
     left.into_iter().filter(|body| is_erased(archive, body)).collect()
 }
 
 /// Whether a job contains erased data.
 pub(super) fn is_erased(archive: &MemoryArchive, body: &str) -> bool {
-    let facts: Vec<ErasureFact> = archive.items().iter().filter_map(ErasureFact::read).collect();
+    let stored = archive.items_with(rows::ERASURE.prefix());
+    let facts: Vec<ErasureFact> = stored.iter().filter_map(ErasureFact::read).collect();
     let covered: ErasureFacts = facts.iter().collect();
     !facts.is_empty() && cover_of(body, &facts, &covered) != JobCover::Free
 }

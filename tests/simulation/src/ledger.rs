@@ -31,15 +31,17 @@ pub(super) struct Ledger {
     clock: JumpyClock,
     queue: MemoryQueue,
     archive: Arc<MemoryArchive>,
+    keeps_bodies: bool,
     book: Mutex<Book>,
 }
 
 #[derive(Default)]
 struct Book {
-    /// The queue and body of each accepted message, in the order of acceptance.
+    /// The queue and body of each accepted message, in the order of acceptance, unless there are too many.
     accepted: Vec<(QueueName, String)>,
     sent: BTreeSet<(QueueName, DedupId)>,
-    delivered: BTreeMap<String, DeliveredMessage>,
+    /// Messages that were received and are not acked.
+    delivered: BTreeMap<MessageId, DeliveredMessage>,
     /// The end of each message's lease.
     leases: BTreeMap<MessageId, TimestampMs>,
     /// Messages whose effects are durable, according to their handler.
@@ -48,6 +50,26 @@ struct Book {
     returned: BTreeSet<(QueueName, String)>,
     /// The messages in `done`, and those that their handler quarantined or that wait.
     decided: BTreeSet<MessageId>,
+}
+
+impl Book {
+    fn delivered_as(&self, receipt: &Receipt) -> Option<&DeliveredMessage> {
+        self.delivered.get(&message_id(receipt))
+    }
+
+    /// Forgets an acked message.
+    fn forget(&mut self, receipt: &Receipt) {
+        let id = message_id(receipt);
+        self.delivered.remove(&id);
+        self.leases.remove(&id);
+        self.done.remove(&id);
+        self.decided.remove(&id);
+    }
+}
+
+/// The message of a receipt, which the memory queue makes from its id and the number of its receives.
+fn message_id(receipt: &Receipt) -> MessageId {
+    MessageId(receipt.0.rsplit_once('/').map_or("", |(id, _)| id).to_owned())
 }
 
 #[derive(Clone)]
@@ -72,18 +94,36 @@ impl Ledger {
         if world.is_enabled(FaultKind::DeadLetters) && world.chance_percent(30) {
             queue.set_max_receives(Some(12));
         }
+        Self::with_queue(world, archive, queue, true)
+    }
+
+    /// A queue that finds messages only among the first ones, and loses them in the end. It keeps no bodies.
+    pub(super) fn bounded(
+        world: &Arc<World>,
+        archive: &Arc<MemoryArchive>,
+        window: usize,
+        retention: Duration,
+    ) -> Arc<Self> {
+        let queue = MemoryQueue::on_virtual_time(Arc::new(JumpyClock(Arc::clone(world))));
+        queue.set_window(window);
+        queue.set_retention(retention);
+        Self::with_queue(world, archive, queue, false)
+    }
+
+    fn with_queue(
+        world: &Arc<World>,
+        archive: &Arc<MemoryArchive>,
+        queue: MemoryQueue,
+        keeps_bodies: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            keeps_bodies,
             world: Arc::clone(world),
             clock: JumpyClock(Arc::clone(world)),
             queue,
             archive: Arc::clone(archive),
             book: Mutex::default(),
         })
-    }
-
-    /// Finds messages only among this many of a queue.
-    pub(super) fn set_window(&self, messages: usize) {
-        self.queue.set_window(messages);
     }
 
     /// Ends early dead letters: a parked event is received 20 times before it ends.
@@ -121,7 +161,7 @@ impl Ledger {
             }
         }
         // Read last: it takes the longest.
-        !self.archive.items().iter().any(|item| item.key.item_id.starts_with("waiting#"))
+        self.archive.items_with("waiting#").is_empty()
     }
 
     /// Checks, after a 200 response, that the event was sent to every queue of its route.
@@ -171,8 +211,7 @@ impl Ledger {
     fn is_decided(&self, queue: QueueName, id: &MessageId) -> bool {
         let (decided, delivered) = {
             let book = lock(&self.book);
-            let delivered = book.delivered.values().find(|delivered| delivered.id == *id).cloned();
-            (book.decided.contains(id), delivered)
+            (book.decided.contains(id), book.delivered.get(id).cloned())
         };
         let has_verdict =
             |delivered| self.is_poison(queue, &delivered) || self.is_quarantined(queue, &delivered);
@@ -220,7 +259,7 @@ impl Ledger {
         ahead: &[Vec<MessageId>],
     ) {
         for ((receipt, result), ahead) in receipts.iter().zip(results).zip(ahead) {
-            let Some(delivered) = lock(&self.book).delivered.get(&receipt.0).cloned() else { continue };
+            let Some(delivered) = lock(&self.book).delivered_as(receipt).cloned() else { continue };
             self.world.note("queue", || format!("ack {} on {queue}: {}", delivered.id, word(result)));
             if result.is_err() {
                 continue;
@@ -235,14 +274,16 @@ impl Ledger {
             }
             // Dead letters go to quarantine one by one, in any order.
             for earlier in ahead.iter().filter(|_| !queue.dead_letters) {
-                let known = lock(&self.book).delivered.values().find(|other| other.id == *earlier).cloned();
+                let known = lock(&self.book).delivered.get(earlier).cloned();
                 if !known.is_some_and(|earlier| self.is_settled(queue, &earlier)) {
                     let what = format!("{} was acked on {queue} past {earlier}", delivered.id);
                     self.world.report_violation(Invariant::OutOfOrder, what);
                 }
             }
-            lock(&self.book).leases.remove(&delivered.id);
         }
+        let acked = receipts.iter().zip(results).filter(|(_, result)| result.is_ok());
+        let mut book = lock(&self.book);
+        acked.for_each(|(receipt, _)| book.forget(receipt));
     }
 
     fn note_deliveries(&self, request: &ReceiveRequest, deliveries: &[Delivery]) {
@@ -256,8 +297,8 @@ impl Ledger {
                 trial: None,
             });
             let (id, body) = (delivery.message_id.clone(), delivery.body.clone());
-            let delivered = DeliveredMessage { id, origin, group: delivery.group.clone(), body };
-            book.delivered.insert(delivery.receipt.0.clone(), delivered);
+            let delivered = DeliveredMessage { id: id.clone(), origin, group: delivery.group.clone(), body };
+            book.delivered.insert(id, delivered);
             let until = now.plus(request.visibility_timeout);
             let before = book.leases.insert(delivery.message_id.clone(), until);
             if before.is_some_and(|before| !has_ended(before, now)) {
@@ -320,7 +361,7 @@ impl Queue for Ledger {
             {
                 book.returned.insert((message.queue, sort_key(&origin)));
             }
-            if result.is_ok() && book.sent.insert((message.queue, message.dedup)) {
+            if result.is_ok() && book.sent.insert((message.queue, message.dedup)) && self.keeps_bodies {
                 book.accepted.push((message.queue, message.body));
             }
         }
@@ -345,7 +386,7 @@ impl Queue for Ledger {
         let now = self.clock.now();
         let mut book = lock(&self.book);
         for ((receipt, timeout), result) in entries.iter().zip(&results) {
-            let Some(id) = book.delivered.get(&receipt.0).map(|delivered| delivered.id.clone()) else {
+            let Some(id) = book.delivered_as(receipt).map(|delivered| delivered.id.clone()) else {
                 continue;
             };
             self.world.note("queue", || format!("{id} on {queue} for {timeout:?}: {}", word(result)));
@@ -359,7 +400,7 @@ impl Queue for Ledger {
     async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
         let ids: Vec<Option<MessageId>> = {
             let book = lock(&self.book);
-            receipts.iter().map(|receipt| Some(book.delivered.get(&receipt.0)?.id.clone())).collect()
+            receipts.iter().map(|receipt| Some(book.delivered_as(receipt)?.id.clone())).collect()
         };
         let ahead: Vec<Vec<MessageId>> = ids
             .iter()

@@ -73,5 +73,5 @@ mod world;
 pub use mutation::Mutation;
 pub use run::{Finding, SeedOutcome, run};
 pub use seeds::for_each_seed;
-pub use workspaces::{WorkspacesOutcome, WorkspacesSize, run_workspaces};
+pub use workspaces::{Lateness, WorkspacesOutcome, WorkspacesSize, run_workspaces, run_workspaces_alone};
 pub use world::{FaultCounts, FaultKind, Invariant};

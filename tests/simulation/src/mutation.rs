@@ -90,6 +90,12 @@ pub enum Mutation {
     /// The whole fleet handles one job after the other, each until it is decided. Only the run of many
     /// workspaces finds it: nothing is lost, but everything is late.
     SerialLoop,
+    /// The whole fleet syncs one workspace after the other. Only the run of many workspaces finds it, as the next two.
+    SerialSyncs,
+    /// The files of an import are downloaded like those of today.
+    LiveImport,
+    /// A job that waits for Slack or a token stays on its queue.
+    WaitOnQueue,
 }
 
 impl Mutation {
@@ -128,13 +134,20 @@ impl Mutation {
     ];
 }
 
+/// The outcome that a worker would give a job, which has none yet.
+async fn try_alone(worker: &dyn Worker, job: &ReceivedJob) -> JobOutcome {
+    let tried = ReceivedJob::new(job.delivery().clone());
+    worker.work(&Batch::decode(&[&tried])).await;
+    tried.into_outcome().1
+}
+
 /// The bug of a simulated fleet, if any.
 #[derive(Clone, Default)]
 pub(super) struct Mutants {
     pub(super) mutation: Option<Mutation>,
     /// Messages that [`Mutation::MarkBeforeDo`] treats as done. The set outlives every process.
     marked: Arc<Mutex<BTreeSet<MessageId>>>,
-    /// Held by the only worker that works, with [`Mutation::SerialLoop`].
+    /// Held by the only worker that works, with [`Mutation::SerialLoop`] or [`Mutation::SerialSyncs`].
     working: Arc<tokio::sync::Mutex<()>>,
     /// Timestamps of the messages that [`Mutation::DropEarlyReplies`] has seen.
     seen: Arc<Mutex<BTreeSet<String>>>,
@@ -182,14 +195,32 @@ impl Mutants {
             }
             return;
         }
+        if self.mutation == Some(Mutation::SerialSyncs) && worker.queue() == QueueName::Directory {
+            let _working = self.working.lock().await;
+            return worker.work(batch).await;
+        }
+        if self.mutation == Some(Mutation::WaitOnQueue) {
+            let mut blocked = BTreeSet::new();
+            for job in batch.received() {
+                let group = &job.delivery().group;
+                if blocked.contains(group) {
+                    continue;
+                }
+                let mut outcome = try_alone(worker, job).await;
+                if let JobOutcome::Wait(_, reason) = outcome {
+                    blocked.insert(group);
+                    outcome = JobOutcome::retry(reason);
+                }
+                job.settle(outcome);
+            }
+            return;
+        }
         if self.mutation == Some(Mutation::SerialLoop) {
             let _working = self.working.lock().await;
             for job in batch.received() {
                 let mut outcome = JobOutcome::Done;
                 for _ in 0..SERIAL_TRIES {
-                    let tried = ReceivedJob::new(job.delivery().clone());
-                    worker.work(&Batch::decode(&[&tried])).await;
-                    outcome = tried.into_outcome().1;
+                    outcome = try_alone(worker, job).await;
                     if !matches!(outcome, JobOutcome::Retry(_)) {
                         break;
                     }
@@ -354,6 +385,11 @@ impl Queue for MutatedQueue {
     async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
         let mut messages = messages;
         let sent = messages.len();
+        if self.mutation == Mutation::LiveImport {
+            for message in &mut messages {
+                message.body = message.body.replacen("\"bulk\":true,", "", 1);
+            }
+        }
         if self.mutation == Mutation::OneRunPerProcess {
             messages.iter_mut().for_each(|message| self.keep_run(message));
         }

@@ -93,6 +93,8 @@ impl SlackSender {
             self.apply(&planned);
             let sender = Arc::clone(self);
             sending.spawn(async move { sender.deliver(&planned).await });
+            // The set keeps what has ended.
+            while sending.try_join_next().is_some() {}
         }
         while sending.join_next().await.is_some() {}
     }

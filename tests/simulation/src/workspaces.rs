@@ -1,10 +1,12 @@
 //! Many workspaces in one installation. Some of them fail, and the others must not be slower for it.
 //!
-//! The same seed is played twice: with the workspaces that fail, and without them. Every message of every
-//! workspace must be stored in the end, and the messages of the others at most twice as late as without the
-//! failing ones. The fleet has none of the faults of [`super::run`]: each call only takes a while.
+//! The same seed is played twice: with the workspaces that fail, and without them. Every message and file of every
+//! workspace must be stored in the end, and what belongs to the others about as soon as without the failing ones:
+//! see [`Lateness`]. The fleet has none of the faults of [`super::run`]: each call only takes a while.
 
+mod importing;
 mod plan;
+mod times;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,18 +15,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::archive::ItemKey;
-use ports::clock::Clock;
+use ports::archive::{ItemKey, Update};
+use ports::clock::{Clock, TimestampMs};
+use rules::file::{FileState, row};
 use serde_json::Value;
-use slack::ids::TeamId;
+use slack::ids::{FileId, TeamId};
 use slack_api::tokens::TokenSecret;
 use slack_api::transport::{SlackRequest, SlackResponse, Transport};
 use slack_api::{BotToken, Tokens};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
+use workers::directory::AT_ONCE;
 use workers::quarantine;
 
+use super::api::{SlackTruth, typed_answer};
 use super::fleet::SimulationState;
 use super::ledger::Ledger;
 use super::model;
@@ -32,8 +37,9 @@ use super::mutation::{Mutants, Mutation};
 use super::run::Finding;
 use super::sender::{OpenRouters, SlackSender};
 use super::workload::PlannedRequest;
-use super::world::{FaultCounts, Invariant, JumpyClock, World, lock};
-use super::{api::SlackTruth, operator, supervisor};
+use super::world::{Invariant, JumpyClock, World, lock};
+use super::{operator, slack_files, supervisor};
+use testkit::corpus::event;
 use testkit::fake_slack::{self, FakeWorkspace, SlackAnswer, SlackState, channel, person, refusal};
 use testkit::faults::{CallFault, FaultSchedule, PortMethod};
 use testkit::memory::archive::MemoryArchive;
@@ -43,6 +49,8 @@ use testkit::memory::files::MemoryFiles;
 
 pub use self::plan::WorkspacesSize;
 use self::plan::{CHANNELS, PEOPLE, WorkspaceFate, channel_of, index_in, person_of, plan_workspace};
+pub use self::times::Lateness;
+use self::times::StoredTimes;
 
 /// How long Slack is silent to some workspaces.
 const INCIDENT: Duration = Duration::from_secs(2 * 3_600);
@@ -53,6 +61,19 @@ const WITHOUT_TOKEN: Duration = Duration::from_secs(900);
 /// How long a call of a port takes, and one of Slack.
 const PORT_CALL: Duration = Duration::from_millis(5);
 const SLACK_CALL: Duration = Duration::from_millis(60);
+
+/// The processes of the fleet.
+const PROCESSES: usize = 2;
+
+/// How long a file of today may take beside an import: up to 1,100 of the import's files are in front, and two processes
+/// request ten a second.
+const FILE_BESIDE_IMPORT: Duration = Duration::from_secs(160);
+
+/// How long the sync of a workspace for which Slack is silent holds its place: three calls of a minute, and pauses.
+const SILENT_SYNC: Duration = Duration::from_secs(200);
+
+/// A queue loses messages after this part of the run, as SQS does after 14 days: a token is refused for longer.
+const RETENTION_SHARE: u32 = 8;
 
 /// The part of a queue in which messages are found. It is smaller than that of SQS, 120,000, by as much as
 /// these workspaces are smaller: a queue that keeps what waits hides the rest sooner.
@@ -69,18 +90,11 @@ struct SimulatedWorkspace {
 pub(super) struct Workspaces {
     size: WorkspacesSize,
     began: Instant,
-    workspaces: Vec<SimulatedWorkspace>,
+    /// By their index.
+    workspaces: BTreeMap<usize, SimulatedWorkspace>,
     state: Mutex<SlackState>,
     are_repaired: AtomicBool,
-    times: Mutex<MessageTimes>,
-}
-
-#[derive(Default)]
-struct MessageTimes {
-    /// By the key of its row: the workspace's index, and when Slack sent it.
-    sent: BTreeMap<(String, String), (usize, Instant)>,
-    /// By the workspace's index: how long each message took from Slack to its row.
-    took: BTreeMap<usize, Vec<Duration>>,
+    times: Mutex<StoredTimes>,
 }
 
 impl Workspaces {
@@ -89,7 +103,7 @@ impl Workspaces {
     fn new(size: WorkspacesSize, with_failing: bool) -> Arc<Self> {
         let mut state = SlackState::default();
         state.set_page_size(100);
-        let mut workspaces = Vec::new();
+        let mut workspaces = BTreeMap::new();
         for (index, fate) in size.fates().into_iter().enumerate() {
             if !with_failing && fate != WorkspaceFate::Healthy {
                 continue;
@@ -108,12 +122,13 @@ impl Workspaces {
                     ..FakeWorkspace::new(&team)
                 },
             );
-            workspaces.push(SimulatedWorkspace {
+            let workspace = SimulatedWorkspace {
                 team: TeamId::parse(&team).expect("a valid id"),
                 token: BotToken::parse(&token_text).expect("a valid token"),
                 token_text,
                 fate,
-            });
+            };
+            workspaces.insert(index, workspace);
         }
         Arc::new(Self {
             size,
@@ -140,7 +155,7 @@ impl Workspaces {
         let has_token = |workspace: &&SimulatedWorkspace| {
             workspace.fate != WorkspaceFate::Added || self.began.elapsed() >= token_comes
         };
-        let with_token = self.workspaces.iter().filter(has_token);
+        let with_token = self.workspaces.values().filter(has_token);
         TokenSecret::PerTeam(
             with_token.map(|workspace| (workspace.team.clone(), workspace.token.clone())).collect(),
         )
@@ -157,36 +172,26 @@ impl Workspaces {
         let event = &request["event"];
         let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
         let Some(index) = index_in(&text("channel")) else { return };
-        let workspace = self.workspaces.iter().find(|known| request["team_id"] == known.team.as_str());
-        if let Some(known) = workspace
-            && let Some(workspace) = lock(&self.state).workspace(&known.token_text)
-        {
-            workspace.apply_event(event);
+        let Some(workspace) = self.workspaces.get(&index) else { return };
+        if let Some(known) = lock(&self.state).workspace(&workspace.token_text) {
+            known.apply_event(event);
         }
-        if event["subtype"].is_null()
-            && let Some(workspace) = workspace
-        {
-            let key = (format!("message#{}#{}", workspace.team, text("channel")), text("ts"));
-            lock(&self.times).sent.insert(key, (index, Instant::now()));
+        if event["subtype"].is_null() {
+            let item = format!("message#{}#{}", workspace.team, text("channel"));
+            lock(&self.times).note_sent(index, ItemKey::new(item, text("ts")), event);
         }
     }
 
-    /// Notes when a row was written.
-    pub(super) fn note_stored(&self, key: &ItemKey) {
-        let mut times = lock(&self.times);
-        if let Some((index, sent)) = times.sent.remove(&(key.item_id.clone(), key.timestamp.clone())) {
-            times.took.entry(index).or_default().push(sent.elapsed());
-        }
+    /// Adds messages that Slack has had before the run.
+    fn note_history(&self, workspace: &SimulatedWorkspace, messages: impl Iterator<Item = (String, Value)>) {
+        let mut state = lock(&self.state);
+        let Some(known) = state.workspace(&workspace.token_text) else { return };
+        messages.for_each(|(channel, message)| known.apply_event(&event::posted(&channel, &message)));
     }
 
-    /// The 99th percentile of the time from Slack to the row, of all messages of the workspaces that do not fail.
-    fn p99_of_healthy(&self) -> Duration {
-        let times = lock(&self.times);
-        let fates = self.size.fates();
-        let healthy = times.took.iter().filter(|(index, _)| fates[**index] == WorkspaceFate::Healthy);
-        let mut took: Vec<Duration> = healthy.flat_map(|(_, took)| took.iter().copied()).collect();
-        took.sort_unstable();
-        took.get(took.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
+    /// Notes an update that was applied at this time.
+    pub(super) fn note_stored(&self, update: &Update, now: TimestampMs) {
+        lock(&self.times).note_stored(update, now);
     }
 
     fn is_silent(&self, fate: WorkspaceFate) -> bool {
@@ -204,25 +209,25 @@ impl Workspaces {
             WorkspaceFate::Healthy
             | WorkspaceFate::SilentSlack
             | WorkspaceFate::Floods
-            | WorkspaceFate::Added => return false,
+            | WorkspaceFate::Added
+            | WorkspaceFate::Imports => return false,
         };
         refused.contains(&now) && !self.are_repaired.load(Ordering::Relaxed)
     }
 
     /// All requests, in the order of their time. A workspace's do not depend on the others.
     fn plan(&self, seed: u64) -> Vec<PlannedRequest> {
-        let mut planned = Vec::new();
-        for (index, fate) in self.size.fates().into_iter().enumerate() {
-            if let Some(workspace) =
-                self.workspaces.iter().find(|known| index_in(known.team.as_str()) == Some(index))
-            {
-                let random =
-                    fastrand::Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index as u64));
-                planned.extend(plan_workspace(self.size, index, fate, workspace.team.as_str(), random));
-            }
-        }
+        let mut planned: Vec<PlannedRequest> =
+            self.workspaces.keys().flat_map(|index| self.plan_of(seed, *index)).collect();
         planned.sort_by_key(|planned| planned.at_ms);
         planned
+    }
+
+    /// The requests of one workspace.
+    fn plan_of(&self, seed: u64, index: usize) -> Vec<PlannedRequest> {
+        let Some(workspace) = self.workspaces.get(&index) else { return Vec::new() };
+        let random = fastrand::Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index as u64));
+        plan_workspace(self.size, index, workspace.fate, workspace.team.as_str(), random)
     }
 }
 
@@ -239,21 +244,38 @@ impl Transport for WorkspacesSlack {
     async fn send_request(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
         let all = &*self.0;
         sleep(SLACK_CALL).await;
-        let known =
-            question.token.and_then(|token| all.workspaces.iter().find(|known| known.token == *token));
+        let host = question.url.host_str().unwrap_or_default();
+        let download = || {
+            slack_files::download(host, question.url.path(), |_| 0).map_or_else(
+                |status| typed_answer(status, "text/plain", ""),
+                |(kind, body)| typed_answer(200, kind, body),
+            )
+        };
+        // Pictures are public.
+        let Some(token) = question.token else { return Ok(fake_slack::response(download())) };
+        let known = all.workspaces.values().find(|known| known.token == *token);
         let Some(workspace) = known else { return Ok(fake_slack::response(SlackAnswer::new(404))) };
         if all.is_silent(workspace.fate) {
             sleep(question.time_limit.unwrap_or(INCIDENT)).await;
             return Err("no answer in time".to_owned());
         }
+        let is_file = host == "files.slack.com";
         if all.is_refused(workspace.fate) {
-            return Ok(fake_slack::response(refusal("token_revoked")));
+            let login = || {
+                typed_answer(302, "text/html", "").with_header("location", "https://slack.com/?redir=login")
+            };
+            return Ok(fake_slack::response(if is_file { login() } else { refusal("token_revoked") }));
+        }
+        if is_file {
+            return Ok(fake_slack::response(download()));
         }
         let form = question.form.unwrap_or_default().iter();
         let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let method = question.url.path().trim_start_matches("/api/");
         let now_ms = World::beginning().plus(all.began.elapsed()).0;
-        let answer = lock(&all.state).answer(method, &workspace.token_text, parameters, now_ms);
+        let mut state = lock(&all.state);
+        let answer = state.answer(method, &workspace.token_text, parameters, now_ms);
+        state.forget_calls();
         Ok(fake_slack::response(answer))
     }
 }
@@ -274,28 +296,49 @@ impl FaultSchedule for CallTime {
 pub struct WorkspacesOutcome {
     /// Events that Slack sent.
     pub events: u64,
-    /// The 99th percentile of the time from Slack to the row, for the workspaces that do not fail.
-    pub p99: Duration,
-    /// The same without the failing ones.
-    pub p99_alone: Duration,
+    /// Of the workspaces that do not fail.
+    pub lateness: Lateness,
     /// The first violation, if any.
     pub finding: Option<Finding>,
 }
 
-/// Runs a seed twice: with and without the workspaces that fail. `mutation` is a planted bug.
+/// Runs a seed without the workspaces that fail, and without a planted bug: what [`run_workspaces`] is compared with.
 ///
 /// # Panics
 /// If the tokio runtime cannot be built.
-pub fn run_workspaces(seed: u64, size: WorkspacesSize, mutation: Option<Mutation>) -> WorkspacesOutcome {
-    let (alone, p99_alone) = play_once(seed, size, mutation, false);
-    let (together, p99) = play_once(seed, size, mutation, true);
-    let is_fair = p99 <= 2 * p99_alone;
-    let unfair = (!is_fair).then(|| Finding {
-        invariant: Invariant::Fair,
-        what: format!("p99 is {p99:?} beside workspaces that fail, and {p99_alone:?} without them"),
-    });
-    let finding = together.1.or(alone.1).or(unfair);
-    WorkspacesOutcome { events: together.0.events, p99, p99_alone, finding }
+pub fn run_workspaces_alone(seed: u64, size: WorkspacesSize) -> WorkspacesOutcome {
+    play_once(seed, size, None, false)
+}
+
+/// Runs a seed with the workspaces that fail. `mutation` is a planted bug.
+///
+/// # Panics
+/// If the tokio runtime cannot be built.
+pub fn run_workspaces(
+    seed: u64,
+    size: WorkspacesSize,
+    alone: &WorkspacesOutcome,
+    mutation: Option<Mutation>,
+) -> WorkspacesOutcome {
+    let mut outcome = play_once(seed, size, mutation, true);
+    let finding = outcome.finding.take().or_else(|| alone.finding.clone());
+    outcome.finding = finding.or_else(|| unfair(size, &alone.lateness, &outcome.lateness));
+    outcome
+}
+
+/// What is too late, if anything is.
+fn unfair(size: WorkspacesSize, alone: &Lateness, together: &Lateness) -> Option<Finding> {
+    let silent = size.fates().iter().filter(|fate| **fate == WorkspaceFate::SilentSlack).count();
+    // Only if they take all places at once, others wait for one.
+    let waves = u32::try_from(silent / (PROCESSES * AT_ONCE)).unwrap_or(u32::MAX);
+    let bounds = [
+        ("the 99th percentile of messages", together.messages, 2 * alone.messages),
+        ("the latest file", together.files, FILE_BESIDE_IMPORT),
+        ("the latest sync", together.syncs, 2 * alone.syncs + waves * SILENT_SYNC),
+    ];
+    let (what, took, bound) = bounds.into_iter().find(|(_, took, bound)| took > bound)?;
+    let what = format!("{what} is {took:?} beside workspaces that fail, and should be {bound:?} at most");
+    Some(Finding { invariant: Invariant::Fair, what })
 }
 
 fn play_once(
@@ -303,7 +346,7 @@ fn play_once(
     size: WorkspacesSize,
     mutation: Option<Mutation>,
     with_failing: bool,
-) -> ((FaultCounts, Option<Finding>), Duration) {
+) -> WorkspacesOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     fastrand::seed(seed);
     runtime.expect("a runtime without input and output").block_on(async {
@@ -316,15 +359,15 @@ fn play_once(
             () = play(&world, &workspaces, seed, mutation) => {}
         }
         let finding = world.violation().map(|(invariant, what)| Finding { invariant, what });
-        ((world.tally(), finding), workspaces.p99_of_healthy())
+        let lateness = lock(&workspaces.times).of_healthy(size);
+        WorkspacesOutcome { events: world.tally().events, lateness, finding }
     })
 }
 
 async fn play(world: &Arc<World>, workspaces: &Arc<Workspaces>, seed: u64, mutation: Option<Mutation>) {
-    const PROCESSES: usize = 2;
     let archive = Arc::new(MemoryArchive::new());
-    let ledger = Ledger::new(world, &archive);
-    ledger.set_window(QUEUE_WINDOW);
+    let retention = workspaces.size.length() / RETENTION_SHARE;
+    let ledger = Ledger::bounded(world, &archive, QUEUE_WINDOW, retention);
     let all = Arc::new(SimulationState {
         world: Arc::clone(world),
         ledger,
@@ -352,15 +395,13 @@ async fn play(world: &Arc<World>, workspaces: &Arc<Workspaces>, seed: u64, mutat
             Arc::clone(&over),
         ));
     }
-    let planned = workspaces.plan(seed);
-    let requests: Vec<Value> =
-        planned.iter().filter_map(|planned| serde_json::from_str(&planned.body).ok()).collect();
-    SlackSender::new(&all, &doors).send_all(planned).await;
+    let sender = SlackSender::new(&all, &doors);
+    tokio::join!(sender.send_all(workspaces.plan(seed)), importing::import(&all, workspaces));
     workspaces.are_repaired.store(true, Ordering::Relaxed);
     // Longer than a wake waits.
     sleep(Duration::from_secs(3_600)).await;
     operator::wait_until_idle(&all).await;
-    check_stored(&all, workspaces, &requests).await;
+    check_stored(&all, workspaces, seed).await;
     over.close();
     while let Some(supervisor) = supervisors.join_next().await {
         if supervisor.is_err() {
@@ -370,22 +411,37 @@ async fn play(world: &Arc<World>, workspaces: &Arc<Workspaces>, seed: u64, mutat
 }
 
 /// Checks that each workspace is equal to its model, and that nothing is in quarantine.
-async fn check_stored(all: &SimulationState, workspaces: &Workspaces, requests: &[Value]) {
-    for ((channel, ts), expected) in model::messages(requests) {
-        let team = index_in(&channel).map(|index| format!("T{index:05}")).unwrap_or_default();
-        let row = all.archive.item(&ItemKey::new(format!("message#{team}#{channel}"), ts.as_str()));
-        if row.as_ref().and_then(|row| row.text("text")) != expected.text() {
-            let what = format!("{ts} in {channel} is not stored with its last text");
-            all.world.report_violation(Invariant::Lost, what);
+async fn check_stored(all: &SimulationState, workspaces: &Workspaces, seed: u64) {
+    for (index, workspace) in &workspaces.workspaces {
+        let planned = workspaces.plan_of(seed, *index);
+        let requests: Vec<Value> =
+            planned.iter().filter_map(|planned| serde_json::from_str(&planned.body).ok()).collect();
+        for ((channel, ts), expected) in model::messages(&requests) {
+            let key = ItemKey::new(format!("message#{}#{channel}", workspace.team), ts.as_str());
+            if all.archive.item(&key).as_ref().and_then(|row| row.text("text")) != expected.text() {
+                let what = format!("{ts} in {channel} is not stored with its last text");
+                all.world.report_violation(Invariant::Lost, what);
+            }
+            expected.files.iter().for_each(|file| check_file(all, &key, file));
         }
     }
-    let late = lock(&workspaces.times).sent.len();
+    importing::rows(workspaces).iter().for_each(|(key, file)| check_file(all, key, file));
+    let late = lock(&workspaces.times).waiting();
     if late > 0 {
         all.world.report_violation(Invariant::Lost, format!("{late} messages have no row"));
     }
     let listed = quarantine::list(&*all.archive).await.unwrap_or_default();
     if let Some(job) = listed.first() {
         let what = format!("{} is in quarantine: {}", job.id, job.reason);
+        all.world.report_violation(Invariant::Lost, what);
+    }
+}
+
+fn check_file(all: &SimulationState, message: &ItemKey, file: &str) {
+    let row = all.archive.item(message);
+    let state = row.and_then(|message| row::state(&message, &FileId::parse(file).ok()?));
+    if !matches!(state, Some(FileState::Stored(_))) {
+        let what = format!("the file {file} of {message:?} is not stored: {state:?}");
         all.world.report_violation(Invariant::Lost, what);
     }
 }

@@ -2,6 +2,7 @@
 
 use simulation::{
     FaultCounts, FaultKind, Invariant, Mutation, WorkspacesSize, for_each_seed, run, run_workspaces,
+    run_workspaces_alone,
 };
 
 /// Number of seeds of the ordinary run. They take minutes without optimisation.
@@ -60,15 +61,22 @@ fn every_planted_bug_is_found() {
 const MANY: WorkspacesSize = WorkspacesSize { workspaces: 12, days: 1 };
 
 #[test]
-fn workspaces_that_fail_delay_no_other() {
-    let outcome = run_workspaces(0, MANY, None);
+fn workspaces_that_fail_or_take_much_delay_no_other() {
+    let alone = run_workspaces_alone(0, MANY);
+    let outcome = run_workspaces(0, MANY, &alone, None);
     assert_eq!(outcome.finding, None, "{outcome:?}");
-    // Each message takes some calls of 5 ms.
-    assert!(outcome.events > 5_000 && outcome.p99_alone.as_millis() >= 5, "{outcome:?}");
-}
-
-#[test]
-fn a_serial_loop_delays_the_others() {
-    let finding = run_workspaces(0, MANY, Some(Mutation::SerialLoop)).finding;
-    assert_eq!(finding.as_ref().map(|finding| finding.invariant), Some(Invariant::Fair), "{finding:?}");
+    // Each message takes some calls of 5 ms, and some have files.
+    let lateness = alone.lateness;
+    assert!(outcome.events > 2_500 && lateness.messages.as_millis() >= 5, "{outcome:?}");
+    assert!(lateness.files > lateness.messages && lateness.syncs > lateness.files, "{alone:?}");
+    for (mutation, invariant) in [
+        (Mutation::SerialLoop, Invariant::Fair),
+        (Mutation::SerialSyncs, Invariant::Fair),
+        (Mutation::LiveImport, Invariant::Fair),
+        (Mutation::WaitOnQueue, Invariant::Lost),
+    ] {
+        let finding = run_workspaces(0, MANY, &alone, Some(mutation)).finding;
+        let found = finding.as_ref().map(|finding| finding.invariant);
+        assert_eq!(found, Some(invariant), "{mutation:?}: {finding:?}");
+    }
 }

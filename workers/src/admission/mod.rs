@@ -52,6 +52,10 @@ pub(crate) use facts::{Audiences, BatchFacts, TeamChannel};
 /// the archive.
 const BATCH_TIMEOUT: Duration = Duration::from_millis(1_500);
 
+/// The same if the last question about the workspace, the kind of entity or the entity failed: the answer is hardly
+/// expected, and the jobs of other workspaces wait beside it.
+const FAILING_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// The retry delay of an event whose answer is pending.
 const SOON: Duration = Duration::from_secs(1);
 

@@ -7,6 +7,7 @@ use testkit::corpus::{event, ts};
 
 use super::super::workload::{ExpectedOutcome, PlannedRequest};
 use super::super::world::World;
+use super::importing::begins_after;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -14,12 +15,15 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// times as many.
 const MEDIAN_EVENTS_PER_DAY: f64 = 60.0;
 
+/// Each of this many messages or edits is a message with a file instead.
+const MESSAGES_TO_A_FILE: usize = 20;
+
 pub(super) const CHANNELS: usize = 3;
 pub(super) const PEOPLE: usize = 5;
 
-/// A workspace sends this many events within ten minutes: Slack sends at most 30,000 an hour.
-const FLOOD_EVENTS: u64 = 5_000;
-const FLOOD: Duration = Duration::from_secs(600);
+/// A workspace sends this many events within five minutes: Slack sends at most 30,000 an hour.
+const FLOOD_EVENTS: u64 = 2_500;
+const FLOOD: Duration = Duration::from_secs(300);
 
 /// The size of a run.
 #[derive(Debug, Clone, Copy)]
@@ -30,8 +34,8 @@ pub struct WorkspacesSize {
 }
 
 impl WorkspacesSize {
-    /// Five fail, each in another way, and one does not.
-    pub const MIN_WORKSPACES: usize = 6;
+    /// Six fail or take much, each in another way, and one does not.
+    pub const MIN_WORKSPACES: usize = 7;
 
     pub(super) fn length(self) -> Duration {
         DAY * self.days
@@ -49,6 +53,7 @@ impl WorkspacesSize {
             WorkspaceFate::Floods,
             WorkspaceFate::Added,
             WorkspaceFate::Removed,
+            WorkspaceFate::Imports,
         ];
         fates.resize(fates.len() + self.dead_tokens(), WorkspaceFate::DeadToken);
         // An incident reaches one in eight.
@@ -72,6 +77,8 @@ pub(super) enum WorkspaceFate {
     Added,
     /// Its events end in the middle of the run, and then Slack refuses its token.
     Removed,
+    /// An export with many files is imported into it.
+    Imports,
 }
 
 pub(super) fn channel_of(workspace: usize, number: usize) -> String {
@@ -112,7 +119,8 @@ pub(super) fn plan_workspace(
         WorkspaceFate::Healthy
         | WorkspaceFate::DeadToken
         | WorkspaceFate::SilentSlack
-        | WorkspaceFate::Floods => 0..length_ms,
+        | WorkspaceFate::Floods
+        | WorkspaceFate::Imports => 0..length_ms,
     };
     let mut times = Vec::new();
     for _ in 0..(per_day.round() as u64).max(4) * u64::from(size.days) {
@@ -128,6 +136,10 @@ pub(super) fn plan_workspace(
         let flood_ms = u64::try_from(FLOOD.as_millis()).unwrap_or(u64::MAX);
         times.extend((0..FLOOD_EVENTS).map(|n| length_ms / 2 + n * flood_ms / FLOOD_EVENTS));
     }
+    // Within a minute of the import, so that its files are in front of this one.
+    let begins_after_ms = u64::try_from(begins_after(size.length()).as_millis()).unwrap_or(u64::MAX);
+    let beside_import_ms = begins_after_ms + 20_000 + 60_000 * index as u64 / size.workspaces as u64;
+    times.extend((fate == WorkspaceFate::Healthy).then_some(beside_import_ms));
     times.sort_unstable();
     let mut last: Option<(String, Value)> = None;
     let mut request = |number: usize, at_ms: u64| {
@@ -135,7 +147,12 @@ pub(super) fn plan_workspace(
             + i64::try_from(number % 1_000).unwrap_or(0));
         let user = person_of(index, random.usize(..PEOPLE));
         let edited = last.take().filter(|_| random.u32(..10) == 0);
-        let event = if let Some((channel, before)) = edited {
+        let event = if number.is_multiple_of(MESSAGES_TO_A_FILE) || at_ms == beside_import_ms {
+            let file = event::file(&format!("F{index:05}X{number}"), &user);
+            let message = event::message(&clock, &user, &format!("file {number} of {team}"));
+            let message = event::with_fields(message, [("files", vec![file].into())]);
+            event::posted(&channel_of(index, random.usize(..CHANNELS)), &message)
+        } else if let Some((channel, before)) = edited {
             let text = format!("{} and {number}", before["text"].as_str().unwrap_or_default());
             let mut after = before.clone();
             after["text"] = text.into();

@@ -28,6 +28,21 @@ struct Contents {
 }
 
 impl Contents {
+    fn partition(&self, partition: &Partition) -> Vec<(&ItemKey, &Attributes)> {
+        match partition {
+            Partition::Item(item_id) => self
+                .items
+                .range(ItemKey::new(item_id.as_str(), "")..)
+                .take_while(|(key, _)| key.item_id == *item_id)
+                .collect(),
+            Partition::Parent(parent) => self
+                .items
+                .iter()
+                .filter(|(_, attributes)| attributes.get("parent").and_then(Value::as_str) == Some(parent))
+                .collect(),
+        }
+    }
+
     fn put(&mut self, key: &ItemKey, attributes: Attributes) {
         if is_followed(key) {
             self.changed.push(key.clone());
@@ -72,6 +87,13 @@ impl MemoryArchive {
         self.lock().items.iter().map(item_of).collect()
     }
 
+    /// The items whose partition begins with this, ordered by key.
+    pub fn items_with(&self, prefix: &str) -> Vec<Item> {
+        let contents = self.lock();
+        let items = contents.items.range(ItemKey::new(prefix, "")..);
+        items.take_while(|(key, _)| key.item_id.starts_with(prefix)).map(item_of).collect()
+    }
+
     /// The current state of an item.
     pub fn item(&self, key: &ItemKey) -> Option<Item> {
         self.lock().item(key)
@@ -80,22 +102,6 @@ impl MemoryArchive {
     /// The number of rows that were read since the last call, in any way.
     pub fn take_rows_read(&self) -> usize {
         self.rows_read.swap(0, Ordering::SeqCst)
-    }
-
-    fn partition(&self, partition: &Partition) -> Vec<Item> {
-        let items = &self.lock().items;
-        match partition {
-            Partition::Item(item_id) => items
-                .range(ItemKey::new(item_id.as_str(), "")..)
-                .take_while(|(key, _)| key.item_id == *item_id)
-                .map(item_of)
-                .collect(),
-            Partition::Parent(parent) => items
-                .iter()
-                .filter(|(_, attributes)| attributes.get("parent").and_then(Value::as_str) == Some(parent))
-                .map(item_of)
-                .collect(),
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
@@ -139,26 +145,27 @@ impl Archive for MemoryArchive {
     }
 
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
-        let mut found = self.partition(&query.partition);
-        found.sort_by(|a, b| sort_key(&a.key).cmp(&sort_key(&b.key)));
+        let contents = self.lock();
+        let mut found = contents.partition(&query.partition);
+        found.sort_by(|a, b| sort_key(a.0).cmp(&sort_key(b.0)));
         if query.descending {
             found.reverse();
         }
         if let Some(until) = &query.until {
-            found.retain(|item| item.key.timestamp < *until);
+            found.retain(|(key, _)| key.timestamp < *until);
         }
         if let Some(after) = &query.after {
-            found.retain(|item| match query.descending {
-                false => sort_key(&item.key) > sort_key(after),
-                true => sort_key(&item.key) < sort_key(after),
+            found.retain(|(key, _)| match query.descending {
+                false => sort_key(key) > sort_key(after),
+                true => sort_key(key) < sort_key(after),
             });
         }
         let limit = query.limit.max(1);
         let more = found.len() > limit;
         found.truncate(limit);
         self.rows_read.fetch_add(found.len(), Ordering::SeqCst);
-        let next = if more { found.last().map(|item| item.key.clone()) } else { None };
-        Ok(Page { items: found, next })
+        let next = if more { found.last().map(|(key, _)| (*key).clone()) } else { None };
+        Ok(Page { items: found.into_iter().map(item_of).collect(), next })
     }
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::clock::{SharedClock, TimestampMs};
 use ports::lease::{MAX_LEASE, has_ended};
-use ports::queue::topology::MAX_RECEIVE_COUNT;
+use ports::queue::topology::{MAX_RECEIVE_COUNT, QUEUES};
 use ports::queue::{
     BatchResult, DEDUPLICATION_WINDOW, DedupId, Delivery, Depth, GroupId, MAX_MESSAGE_BYTES, MessageId,
     Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
@@ -38,7 +38,8 @@ pub struct MemoryQueue {
     clock: SharedClock,
     waking: Waking,
     state: Mutex<MemoryState>,
-    changed: Notify,
+    /// One for each queue and each of the dead letters: a simulated fleet waits on all of them at once.
+    changed: [Notify; 2 * QUEUES.len()],
 }
 
 #[derive(Default)]
@@ -52,6 +53,8 @@ struct MemoryState {
     max_receives: Option<u32>,
     /// Messages of a queue among which a receive looks for one.
     window: Option<usize>,
+    /// How long a message stays, whatever happens to it.
+    retention: Option<Duration>,
 }
 
 struct QueuedMessage {
@@ -127,6 +130,9 @@ impl MemoryState {
 
     /// Delivers messages in the order in which they were sent, each group up to its first invisible message.
     fn receive(&mut self, request: &ReceiveRequest, now: TimestampMs) -> Vec<Delivery> {
+        if let Some(retention) = self.retention {
+            self.messages.retain(|message| now < message.sent_at.plus(retention));
+        }
         let max_receives = self.max_receives.unwrap_or(MAX_RECEIVE_COUNT);
         let mut stopped: Vec<GroupId> = Vec::new();
         let mut deliveries = Vec::new();
@@ -190,7 +196,7 @@ impl MemoryQueue {
             clock,
             waking: Waking::Polling,
             state: Mutex::new(MemoryState::default()),
-            changed: Notify::new(),
+            changed: std::array::from_fn(|_| Notify::new()),
         }
     }
 
@@ -212,9 +218,15 @@ impl MemoryQueue {
         self.lock().window = Some(messages);
     }
 
+    /// Loses messages that were sent this long ago, as SQS does after 14 days at most.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html>
+    pub fn set_retention(&self, retention: Duration) {
+        self.lock().retention = Some(retention);
+    }
+
     /// Makes waiting receives check the clock again.
     pub fn clock_jumped(&self) {
-        self.changed.notify_waiters();
+        self.changed.iter().for_each(Notify::notify_waiters);
     }
 
     /// The messages before this one in its group, oldest first, that are not acked.
@@ -231,15 +243,16 @@ impl MemoryQueue {
 
     /// Ends the lease of one leased message, as if it had expired, and returns the message's id.
     pub fn end_lease(&self, pick: impl FnOnce(usize) -> usize) -> Option<MessageId> {
-        self.change(|state, now| {
-            let leased = state.messages.iter_mut();
-            let mut leased: Vec<&mut QueuedMessage> =
-                leased.filter(|message| message.receipt.is_some() && !message.is_visible(now)).collect();
-            let index = pick(leased.len());
-            let message = leased.get_mut(index)?;
-            message.visible_at = now;
-            Some(message.id.clone())
-        })
+        let now = self.clock.now();
+        let mut state = self.lock();
+        let leased = state.messages.iter_mut();
+        let mut leased: Vec<&mut QueuedMessage> =
+            leased.filter(|message| message.receipt.is_some() && !message.is_visible(now)).collect();
+        let index = pick(leased.len());
+        let message = leased.get_mut(index)?;
+        message.visible_at = now;
+        self.changed(message.queue).notify_waiters();
+        Some(message.id.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, MemoryState> {
@@ -247,9 +260,13 @@ impl MemoryQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut MemoryState, TimestampMs) -> T) -> T {
+    fn changed(&self, queue: QueueRef) -> &Notify {
+        &self.changed[2 * queue.name as usize + usize::from(queue.dead_letters)]
+    }
+
+    fn change<T>(&self, queue: QueueRef, change: impl FnOnce(&mut MemoryState, TimestampMs) -> T) -> T {
         let result = change(&mut self.lock(), self.clock.now());
-        self.changed.notify_waiters();
+        self.changed(queue).notify_waiters();
         result
     }
 }
@@ -257,14 +274,16 @@ impl MemoryQueue {
 #[async_trait]
 impl Queue for MemoryQueue {
     async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
-        self.change(|state, now| messages.into_iter().map(|message| state.send(message, now)).collect())
+        let send =
+            |message: Outgoing| self.change(message.queue.into(), |state, now| state.send(message, now));
+        messages.into_iter().map(send).collect()
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
         let deadline = Instant::now() + request.wait.min(LONGEST_WAIT);
         loop {
             // Listen before the check, so that a change in between is not missed.
-            let changed = self.changed.notified();
+            let changed = self.changed(request.queue).notified();
             let (deliveries, dead_letters) = {
                 let mut state = self.lock();
                 let ids_given = state.ids_given;
@@ -272,7 +291,7 @@ impl Queue for MemoryQueue {
                 (deliveries, state.ids_given > ids_given)
             };
             if dead_letters {
-                self.changed.notify_waiters();
+                self.changed(QueueRef::dead_letters(request.queue.name)).notify_waiters();
             }
             let checked_at = Instant::now();
             if !deliveries.is_empty() || checked_at >= deadline {
@@ -288,7 +307,7 @@ impl Queue for MemoryQueue {
     }
 
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
-        self.change(|state, now| {
+        self.change(queue, |state, now| {
             let change = |(receipt, timeout): &(Receipt, Duration)| {
                 let index = state.leased(queue, receipt, now)?;
                 state.messages[index].visible_at = now.plus((*timeout).min(MAX_LEASE));
@@ -299,7 +318,7 @@ impl Queue for MemoryQueue {
     }
 
     async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
-        self.change(|state, now| {
+        self.change(queue, |state, now| {
             let ack = |receipt: &Receipt| {
                 let index = state.leased(queue, receipt, now)?;
                 state.messages.remove(index);

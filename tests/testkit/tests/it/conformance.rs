@@ -68,6 +68,43 @@ async fn a_memory_queue_with_a_window_hides_what_is_behind_a_long_group() {
     assert_eq!(all.len(), 3);
 }
 
+#[tokio::test]
+async fn a_memory_queue_with_a_retention_loses_a_message_that_it_has_kept_for_so_long() {
+    let clock = ManualClock::starting_at(START);
+    let queue = MemoryQueue::new(clock.clone());
+    queue.set_retention(Duration::from_secs(100));
+    let send = async |group: &str| {
+        let message = Outgoing {
+            queue: QueueName::Events,
+            group: GroupId::from_parts(&[group]),
+            dedup: DedupId::from_parts(&[group.as_bytes()]),
+            body: group.to_owned(),
+        };
+        queue.send(vec![message]).await.remove(0).unwrap();
+    };
+    let request = ReceiveRequest {
+        queue: QueueName::Events.into(),
+        max: 10,
+        visibility_timeout: Duration::from_secs(30),
+        wait: Duration::ZERO,
+    };
+    let received = async || {
+        let deliveries = queue.receive(request).await.unwrap();
+        deliveries.into_iter().map(|delivery| delivery.body).collect::<Vec<String>>()
+    };
+    send("first").await;
+    clock.advance(Duration::from_secs(60));
+    send("second").await;
+    // Receiving a message keeps it no longer.
+    assert_eq!(received().await, ["first", "second"]);
+    clock.advance(Duration::from_secs(39));
+    assert_eq!(received().await, ["first", "second"]);
+    clock.advance(Duration::from_secs(31));
+    assert_eq!(received().await, ["second"]);
+    clock.advance(Duration::from_secs(31));
+    assert!(received().await.is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_without_faults_conforms() {
     let wrap = |queue| Arc::new(FaultyQueue::new(queue, FaultPlan::none())) as Arc<dyn Queue>;

@@ -267,6 +267,13 @@ impl Failures {
         }
     }
 
+    /// Whether the last question about this entity, or one behind a breaker of it, failed.
+    pub(in crate::admission) fn has_failed(&self, entity: &Entity) -> bool {
+        let [of_team, of_method] = Scope::breakers(entity);
+        let table = self.table();
+        [of_team, of_method, Scope::alone(entity)].iter().any(|scope| table.0.contains_key(scope))
+    }
+
     /// The same check for a question that has waited for its permit.
     pub(in crate::admission) fn still_blocked(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         let mut table = self.table();

@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use super::cache::Knowledge;
 use super::entities::{Demand, Entity};
 use super::evaluate::{Fact, why_missing, why_undetermined};
-use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, TeamChannel, ask_about};
+use super::{BATCH_TIMEOUT, ExistenceCheck, FAILING_TIMEOUT, Questions, SOON, TeamChannel, ask_about};
 
 use crate::admission::marks::note_visibility_if_kept;
 use crate::failure::JobFailure;
@@ -69,7 +69,8 @@ impl ExistenceCheck {
         }
         let answers = pending.into_iter().map(|(entity, answer)| async move {
             // An event that has already waited for this question has waited long enough for the whole batch.
-            let until = deadline.min(answer.began() + BATCH_TIMEOUT);
+            let patience = if self.0.failures.has_failed(&entity) { FAILING_TIMEOUT } else { BATCH_TIMEOUT };
+            let until = deadline.min(answer.began() + patience);
             let answer = timeout_at(until, answer.answer()).await.ok().flatten();
             let fact = answer.unwrap_or_else(|| Fact::Later {
                 after: SOON,

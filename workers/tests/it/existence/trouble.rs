@@ -79,6 +79,26 @@ async fn a_slow_response_delays_a_batch_briefly_and_then_only_its_group() {
     assert_eq!(fixture.slack.call_count("users.info"), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_batch_hardly_waits_for_a_question_that_has_failed() {
+    let fixture = ExistenceCheckFixture::in_memory();
+    assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [JobOutcome::Done]);
+    let events = [message(CHANNEL, USER, TS), message("C0RANDOM", "U0BOB", "1700000001.000100")];
+    let slow = SlackAnswer::new(503).with_delay(Duration::from_secs(9));
+    let mut took = Vec::new();
+    for answer in [slow.clone(), refusal("internal_error"), slow] {
+        fixture.slack.plan_answers("users.info", [answer]);
+        let began = tokio::time::Instant::now();
+        let outcomes = fixture.write(&events).await;
+        assert!(waits(&outcomes[0]) && outcomes[1] == JobOutcome::Done, "{outcomes:?}");
+        took.push(began.elapsed().as_millis());
+        // Until the question is answered, and its failure is over.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        fixture.clock.advance(Duration::from_secs(61));
+    }
+    assert!(took[0] >= 1_500 && took[2] < 500, "{took:?}");
+}
+
 #[tokio::test]
 async fn what_would_be_dropped_waits_behind_an_event_that_its_batch_sets_aside() {
     let fixture = ExistenceCheckFixture::new().await;

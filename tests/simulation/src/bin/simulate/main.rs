@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::Parser;
-use simulation::{SeedOutcome, WorkspacesSize};
+use simulation::{Lateness, SeedOutcome, WorkspacesSize};
 
 use table::SeedsSummary;
 
@@ -92,20 +92,35 @@ fn run_workspaces(args: &SimulateArgs, workspaces: u32, out: &mut dyn Write) -> 
     let seeds = first..first.saturating_add(if args.seed.is_some() { 1 } else { args.seeds });
     let outcomes = Mutex::new(BTreeMap::new());
     simulation::for_each_seed(seeds, args.threads, |seed| {
-        let (began, outcome) = (Instant::now(), simulation::run_workspaces(seed, size, None));
-        let timed = (outcome, began.elapsed());
+        let began = Instant::now();
+        let alone = simulation::run_workspaces_alone(seed, size);
+        let outcome = simulation::run_workspaces(seed, size, &alone, None);
+        let timed = (alone.lateness, outcome, began.elapsed());
         outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(seed, timed);
     });
     let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    writeln!(out, "{:>8}{:>12}{:>14}{:>18}{:>10}", "seed", "events", "p99 ms", "without failing", "time s")?;
-    for (seed, (outcome, took)) in &outcomes {
-        let (p99, alone) = (outcome.p99.as_millis(), outcome.p99_alone.as_millis());
-        writeln!(out, "{seed:>8}{:>12}{p99:>14}{alone:>18}{:>10.1}", outcome.events, took.as_secs_f64())?;
+    writeln!(
+        out,
+        "{:>8}{:>10}{:>21}{:>16}{:>16}{:>9}   (in brackets: without the workspaces that fail)",
+        "seed", "events", "message, p99 ms", "file, s", "sync, s", "time s"
+    )?;
+    for (seed, (alone, outcome, took)) in &outcomes {
+        let of = |together: f64, alone: f64| format!("{together:.1} ({alone:.1})");
+        let Lateness { messages, files, syncs } = outcome.lateness;
+        writeln!(
+            out,
+            "{seed:>8}{:>10}{:>21}{:>16}{:>16}{:>9.1}",
+            outcome.events,
+            of(1e3 * messages.as_secs_f64(), 1e3 * alone.messages.as_secs_f64()),
+            of(files.as_secs_f64(), alone.files.as_secs_f64()),
+            of(syncs.as_secs_f64(), alone.syncs.as_secs_f64()),
+            took.as_secs_f64()
+        )?;
         if let Some(finding) = &outcome.finding {
             writeln!(out, "seed {seed}: {finding}")?;
         }
     }
-    Ok(outcomes.values().all(|(outcome, _)| outcome.finding.is_none()))
+    Ok(outcomes.values().all(|(_, outcome, _)| outcome.finding.is_none()))
 }
 
 /// Runs several seeds. Returns whether every invariant held in all of them.
