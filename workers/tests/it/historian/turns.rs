@@ -2,6 +2,7 @@
 
 use rules::schedule::{WorkKind, WorkspaceRow};
 use testkit::fake_slack::tokens;
+use testkit::faults::{CallFault, FaultPlan, PortMethod};
 use tokio::time::timeout;
 
 use super::*;
@@ -24,9 +25,22 @@ async fn a_workspace_without_a_schedule_is_due_and_no_second_turn_is_sent_until_
     let fixture = HistorianFixture::with_messages(&[message_at(BEGINNING, "missed")]);
     fixture.mark_public().await;
     fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
-    let (historian, other) = (fixture.historian(), fixture.historian());
+    // Both have read the row before either writes it, at different times.
+    let slow = FaultPlan::none().with_rule(
+        PortMethod::Write,
+        1..=u64::MAX,
+        CallFault::Delay(Duration::from_secs(1)),
+    );
+    let archive = Arc::new(FaultyArchive::new(fixture.archive.clone(), slow));
+    let ports = || Ports { archive: archive.clone(), ..fixture.ports() };
+    let historian = || Historian::new(ports(), Arc::clone(&fixture.api), BackfillMode::Gaps);
+    let (historian, other) = (historian(), historian());
     assert!(historian.poll_interval().is_some());
-    tokio::join!(historian.poll(), other.poll());
+    let later = async {
+        fixture.clock.advance(Duration::from_millis(1));
+        other.poll().await;
+    };
+    tokio::join!(biased; historian.poll(), later);
     historian.poll().await;
     assert_eq!(fixture.queue.depth(QueueName::Backfill.into()).await.unwrap().waiting, 1);
     assert_eq!(fixture.run_turns(&historian).await, 1);
