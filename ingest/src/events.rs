@@ -217,11 +217,16 @@ impl Endpoint {
         if let Some(left_out) =
             throttle.and_then(|(_, throttle)| throttle.permit_line(self.ingest.clock.now()))
         {
-            // Any client can name an unknown app.
             let secrets = self.ingest.secrets.as_ref().map(|secrets| secrets.last());
-            let app =
-                app.filter(|app| secrets.is_some_and(|secrets| secrets.secrets_of(Some(app)).is_some()));
-            tracing::warn!(app, reason = %refused, left_out, "refused a request; Slack will deliver it again");
+            let is_known =
+                |app: &&str| secrets.as_ref().is_some_and(|secrets| secrets.secrets_of(Some(app)).is_some());
+            // Any client can name an unknown app.
+            let named = app.filter(is_known);
+            let reason = match app {
+                Some(_) if named.is_none() => "its path names an app without a signing secret".to_owned(),
+                Some(_) | None => refused.to_string(),
+            };
+            tracing::warn!(app = named, reason, left_out, "refused a request; Slack will deliver it again");
         }
         if let Refused::Stale { .. } = refused {
             self.record_refused(missing_event(headers, body)).await;

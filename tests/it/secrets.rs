@@ -176,8 +176,12 @@ async fn an_app_is_added_to_the_file_while_ingest_runs() {
     command.args(["--listen", "127.0.0.1:0", "--data"]).arg(data.path());
     command.env("SLACK_SIGNING_SECRETS_FILE", &file);
     let server = process::serve(&mut command).await;
-    for (path, status) in [("/slack/events/A01", 200), ("/slack/events/A02", 401), ("/slack/events", 401)] {
-        send_until(&server, path, status, "").await;
+    for (path, status, logged) in [
+        ("/slack/events/A01", 200, ""),
+        ("/slack/events/A02", 401, "its path names an app without a signing secret"),
+        ("/slack/events", 401, ""),
+    ] {
+        send_until(&server, path, status, logged).await;
     }
     std::fs::write(&file, json!({ "A02": ["old", SIGNING_SECRET] }).to_string()).unwrap();
     send_until(&server, "/slack/events/A02", 200, "").await;

@@ -163,7 +163,7 @@ impl WorkspaceLine {
         let token = match self.token {
             TokenHealth::Ok => "token ok",
             TokenHealth::Refused => "token refused",
-            TokenHealth::None => "no token",
+            TokenHealth::None => "no token in the settings",
         };
         let mut text = format!("{}{name}: {}{reason}, {token}", self.team_id, self.state);
         match &self.next_sync {
@@ -254,7 +254,10 @@ mod tests {
             text[1].contains("token_failed (Slack refused auth.test: invalid_auth), token refused"),
             "{text:?}"
         );
-        assert!(text[2].contains("T3: active, no token, last event 2023-11-14T00:00:00Z"), "{text:?}");
+        assert!(
+            text[2].contains("T3: active, no token in the settings, last event 2023-11-14T00:00:00Z"),
+            "{text:?}"
+        );
         assert!(text[3].ends_with("no event yet"), "{text:?}");
     }
 

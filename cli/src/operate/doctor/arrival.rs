@@ -110,8 +110,9 @@ fn refused(ingest: &IngestFacts, last: Option<&Gap>, now_s: i64, backend_flag: &
     if mismatch > 0 {
         findings.push((
             format!("{} since annalist started: signed with another secret", requests(mismatch)),
-            "compare SLACK_SIGNING_SECRET with the Signing Secret under Basic Information, and start `annalist up` again \
-             with the right one; if they are the same, the requests are not from Slack"
+            "compare SLACK_SIGNING_SECRET, or the app's secret in SLACK_SIGNING_SECRETS_FILE, with the Signing Secret under \
+             Basic Information, and start `annalist up` again with the right one (the file is read again by itself); if they \
+             are the same, the requests are not from Slack"
                 .to_owned(),
         ));
     }

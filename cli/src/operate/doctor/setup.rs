@@ -18,12 +18,19 @@ const ARCHIVE: &str = "archive";
 const MAX_SKEW_S: u64 = WINDOW_S / 10;
 
 /// The page that shows the token.
-const COPY_TOKEN: &str = "copy the Bot User OAuth Token (xoxb-…) from api.slack.com/apps > your app > OAuth & Permissions \
-                          into SLACK_BOT_TOKEN and start `annalist up` again";
+const COPY_TOKEN: &str =
+    "copy the Bot User OAuth Token (xoxb-…) from api.slack.com/apps > your app > OAuth & Permissions";
 
 /// What to do about an app that is no longer installed.
-const INSTALL_AGAIN: &str = "install the app again at api.slack.com/apps > your app > Install App, and set SLACK_BOT_TOKEN \
-                             to the new Bot User OAuth Token";
+const INSTALL_AGAIN: &str = "install the app again at api.slack.com/apps > your app > Install App, and copy the new Bot User \
+                             OAuth Token";
+
+/// Where the token of the only workspace belongs.
+const INTO_SETTING: &str = "into SLACK_BOT_TOKEN and start `annalist up` again";
+
+/// Where the token of one of several workspaces belongs.
+const INTO_FILE: &str =
+    "into the file (SLACK_BOT_TOKENS_FILE) or secret that has the tokens, which is read again by itself";
 
 pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
     let runs = facts.ingest.ready.is_ok();
@@ -90,10 +97,10 @@ fn tokens(slack: &SlackFacts, runs: bool) -> Vec<DoctorCheck> {
         SlackFacts::NoToken(_) => {
             let next = if runs {
                 format!(
-                    "{COPY_TOKEN}; if it has one already, run `annalist doctor` with the same environment"
+                    "{COPY_TOKEN} {INTO_SETTING}; if it has one already, run `annalist doctor` with the same environment"
                 )
             } else {
-                format!("{COPY_TOKEN}; it is there once the app is installed (Install App)")
+                format!("{COPY_TOKEN} {INTO_SETTING}; it is there once the app is installed (Install App)")
             };
             let says = "SLACK_BOT_TOKEN is not set: files are not kept, channels are not joined, and names are \
                         known only from events";
@@ -115,8 +122,10 @@ fn tokens(slack: &SlackFacts, runs: bool) -> Vec<DoctorCheck> {
 
 fn token(token: &TokenFacts) -> DoctorCheck {
     let for_team = token.given_for.as_ref().map(|team| format!(" for {team}")).unwrap_or_default();
-    let mistaken =
-        |what: &str| DoctorCheck::finding(TOKEN, format!("the token{for_team} is {what}"), COPY_TOKEN);
+    let place = if token.given_for.is_some() { INTO_FILE } else { INTO_SETTING };
+    let mistaken = |what: &str| {
+        DoctorCheck::finding(TOKEN, format!("the token{for_team} is {what}"), format!("{COPY_TOKEN} {place}"))
+    };
     match token.kind {
         TokenKind::User => {
             return mistaken("a user token (xoxp-…), which acts for a person and not for the app");
@@ -143,29 +152,30 @@ fn token(token: &TokenFacts) -> DoctorCheck {
             let user = bot.user.as_deref().unwrap_or("a bot without a name");
             DoctorCheck::ok(TOKEN, format!("accepted: @{user} in {team}"))
         }
-        Err(error) => refused(error, &for_team),
+        Err(error) => refused(error, &for_team, place),
     }
 }
 
-fn refused(error: &ApiError, for_team: &str) -> DoctorCheck {
+fn refused(error: &ApiError, for_team: &str, place: &str) -> DoctorCheck {
     let finding =
         |says: &str, next: &str| DoctorCheck::finding(TOKEN, format!("the token{for_team} {says}"), next);
+    let (copy_token, install_again) = (format!("{COPY_TOKEN} {place}"), format!("{INSTALL_AGAIN} {place}"));
     match error {
         ApiError::Refused { error, .. } => match error.as_str() {
             "invalid_auth" => finding(
                 "is unknown to Slack (invalid_auth): truncated, of a deleted app, or not allowed from this address",
-                COPY_TOKEN,
+                &copy_token,
             ),
-            "token_revoked" => finding("was revoked (token_revoked)", INSTALL_AGAIN),
+            "token_revoked" => finding("was revoked (token_revoked)", &install_again),
             "account_inactive" => finding(
                 "is of an app that was removed from the workspace, or of a deleted one (account_inactive)",
-                INSTALL_AGAIN,
+                &install_again,
             ),
             "token_expired" => finding(
                 "has expired (token_expired): token rotation is on, and cannot be turned off again",
                 "create the app anew from what `annalist manifest` prints, which leaves token rotation off",
             ),
-            other => finding(&format!("was refused ({other})"), COPY_TOKEN),
+            other => finding(&format!("was refused ({other})"), &copy_token),
         },
         ApiError::RateLimited { .. } => DoctorCheck::skipped(TOKEN, error.to_string()),
         ApiError::Unreachable { .. } => DoctorCheck::finding(
@@ -179,7 +189,7 @@ fn refused(error: &ApiError, for_team: &str) -> DoctorCheck {
             "leave out --slack-api-url (SLACK_API_URL) for Slack itself",
         ),
         ApiError::NoToken(_) | ApiError::WrongToken { .. } => {
-            DoctorCheck::finding(TOKEN, error.to_string(), COPY_TOKEN)
+            DoctorCheck::finding(TOKEN, error.to_string(), copy_token)
         }
     }
 }
@@ -338,7 +348,16 @@ mod tests {
             (kind(TokenKind::User), CheckState::Finding, &["xoxp-", "OAuth & Permissions"]),
             (kind(TokenKind::App), CheckState::Finding, &["xapp-", "OAuth & Permissions"]),
             (kind(TokenKind::Refresh), CheckState::Finding, &["xoxe-", "OAuth & Permissions"]),
-            (answered("invalid_auth"), CheckState::Finding, &["unknown to Slack", "copy"]),
+            (
+                answered("invalid_auth"),
+                CheckState::Finding,
+                &["unknown to Slack", "copy", "into SLACK_BOT_TOKEN and"],
+            ),
+            (
+                TokenFacts { answer: answered("token_revoked").answer, ..given_for("T1") },
+                CheckState::Finding,
+                &["for T1 was revoked", "SLACK_BOT_TOKENS_FILE", "by itself"],
+            ),
             (answered("token_revoked"), CheckState::Finding, &["was revoked", "Install App"]),
             (
                 answered("account_inactive"),
