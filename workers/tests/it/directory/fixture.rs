@@ -13,7 +13,7 @@ use slack::ids::{ChannelId, TeamId};
 use slack_api::{Tokens, WebApi};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S};
-use testkit::faults::{FaultyArchive, RecordedCalls};
+use testkit::faults::{FaultPlan, FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
@@ -56,6 +56,12 @@ impl DirectoryFixture {
         let queue = Arc::new(MemoryQueue::new(clock.clone()));
         let sync = DirectorySync::new(Arc::clone(&client), Arc::new(counted), queue.clone());
         Self { slack, archive, calls, queue, clock, client, sync }
+    }
+
+    /// The sync of a process for which writes to the archive fail as planned.
+    pub(super) fn failing_sync(&self, plan: FaultPlan) -> DirectorySync {
+        let archive = Arc::new(FaultyArchive::new(self.archive.clone(), plan));
+        DirectorySync::new(Arc::clone(&self.client), archive, self.queue.clone())
     }
 
     pub(super) fn ports(&self) -> Ports {

@@ -1,8 +1,12 @@
 //! User groups, from Slack's list.
 
+use std::time::Duration;
+
+use ports::archive::key;
 use reader::user_groups;
 use serde_json::json;
 use testkit::fake_slack::{FakeWorkspace, START_S, SlackAnswer, refusal, user_group};
+use testkit::faults::{CallFault, FaultPlan, PortMethod};
 
 use super::fixture::{DirectoryFixture, TOKEN, team};
 
@@ -61,4 +65,26 @@ async fn a_list_of_user_groups_that_slack_refuses_or_cuts_fails_nothing_else() {
     assert_eq!(fixture.sync().await.user_groups.changed, 1);
     let groups = user_groups::user_groups(&*fixture.archive, &team("T1")).await.unwrap();
     assert_eq!((&groups[0]["handle"], &groups[0]["members"]), (&json!("oncall"), &json!([])));
+}
+
+/// An eraser finds the rows of a person as a member by the groups.
+#[tokio::test]
+async fn no_member_is_stored_whose_group_is_not() {
+    let mut stored = 0;
+    // From some write on, only one succeeds.
+    for (first_failing, succeeding) in (1..12).flat_map(|first| (first..first + 7).map(move |at| (first, at)))
+    {
+        let mut workspace = FakeWorkspace::with_size("T1", 0, 0);
+        workspace.user_groups = vec![user_group("S1", "oncall", &["U00000", "U00001"], 1_600_000_000)];
+        let fixture = DirectoryFixture::new(workspace).await;
+        let plan = FaultPlan::none()
+            .with_rule(PortMethod::Write, succeeding..=succeeding, CallFault::Delay(Duration::ZERO))
+            .with_rule(PortMethod::Write, first_failing..=u64::MAX, CallFault::FailBefore);
+        fixture.failing_sync(plan).sync(&team("T1")).await;
+        let members = fixture.rows("usergroupmember#T1#S1".to_owned()).await;
+        let groups = fixture.rows(key::user_groups(&team("T1"))).await;
+        assert!(members.is_empty() || !groups.is_empty(), "{first_failing} {succeeding}: {members:?}");
+        stored += members.len();
+    }
+    assert!(stored > 0, "no member was ever stored");
 }
