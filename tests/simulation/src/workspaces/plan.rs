@@ -21,9 +21,9 @@ const MESSAGES_TO_A_FILE: usize = 20;
 pub(super) const CHANNELS: usize = 3;
 pub(super) const PEOPLE: usize = 5;
 
-/// A workspace sends this many events within five minutes: Slack sends at most 30,000 an hour.
-const FLOOD_EVENTS: u64 = 2_500;
-const FLOOD: Duration = Duration::from_secs(300);
+/// A workspace sends this many events within ten minutes: Slack sends at most 30,000 an hour.
+const FLOOD_EVENTS: u64 = 5_000;
+const FLOOD: Duration = Duration::from_secs(600);
 
 /// The size of a run.
 #[derive(Debug, Clone, Copy)]
