@@ -92,13 +92,16 @@ impl PublishRun<'_> {
         Ok(self.state.db().prepare_cached(query)?.query_row([tag], |row| row.get(0)).optional()?)
     }
 
-    /// Deletes the copies that no page shows any more.
-    pub(super) fn delete_unused_copies(&mut self) -> Result<(), PublishError> {
+    /// Forgets the tags that no unit has any more, and deletes the copies that no page shows any more.
+    pub(super) fn delete_unused(&mut self) -> Result<(), PublishError> {
         if self.state.dirty(UnitKind::Site)?.is_empty() {
             return Ok(());
         }
+        self.state.atomically(|db| {
+            db.execute("DELETE FROM tag WHERE tag NOT IN (SELECT tag FROM uses)", []).map(drop)
+        })?;
         let query = "SELECT path FROM page WHERE channel = '' AND month = ?1 AND path NOT IN \
-            (SELECT value FROM tag WHERE tag >= ?2 AND tag < ?3 AND tag IN (SELECT tag FROM uses)) ORDER BY path";
+            (SELECT value FROM tag WHERE tag >= ?2 AND tag < ?3) ORDER BY path";
         let paths = {
             let mut statement = self.state.db().prepare_cached(query)?;
             let paths = statement.query_map(params![COPIES, COPY_TAG, AFTER_COPY_TAGS], |row| row.get(0))?;

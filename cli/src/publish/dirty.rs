@@ -7,6 +7,7 @@ use ports::changes::{ChangeBatch, ChangeCursor, Changes};
 use reader::joined::ChannelOfTeam;
 use rules::message::stored_version;
 use rusqlite::{Connection, params};
+use serde_json::json;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::PublishError;
@@ -104,31 +105,37 @@ impl PublishRun<'_> {
     async fn compare_names(&mut self) -> Result<(), PublishError> {
         // A copy is as its key says, for good.
         let tags = self.state.texts("SELECT tag FROM tag WHERE tag NOT LIKE 'f:%' ORDER BY tag", &[])?;
+        let mut changed = Vec::new();
         for tags in tags.chunks(NAMES_AT_ONCE) {
             let values = self.tag_values(tags).await?;
-            self.state.atomically(|db| {
-                let mut users: BTreeSet<(String, String)> = BTreeSet::new();
-                for (tag, value) in tags.iter().zip(&values) {
-                    let stored: String = db
-                        .prepare_cached("SELECT value FROM tag WHERE tag = ?1")?
-                        .query_row([tag], |row| row.get(0))?;
-                    if stored != *value {
-                        db.execute("UPDATE tag SET value = ?2 WHERE tag = ?1", [tag, value])?;
-                        let mut statement =
-                            db.prepare_cached("SELECT channel, month FROM uses WHERE tag = ?1")?;
-                        let found = statement.query_map([tag], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                        for user in found {
-                            users.insert(user?);
-                        }
-                    }
+            for (tag, value) in tags.iter().zip(values) {
+                let stored: String = self
+                    .state
+                    .db()
+                    .prepare_cached("SELECT value FROM tag WHERE tag = ?1")?
+                    .query_row([tag], |row| row.get(0))?;
+                if stored != value {
+                    changed.push((tag, value));
                 }
-                for (channel, month) in users {
-                    state::mark_whole(db, &channel, &month)?;
-                }
-                db.execute("DELETE FROM tag WHERE tag NOT IN (SELECT tag FROM uses)", []).map(drop)
-            })?;
+            }
         }
-        Ok(())
+        if changed.is_empty() {
+            return Ok(());
+        }
+        self.state.atomically(|db| {
+            for (tag, value) in &changed {
+                db.execute("UPDATE tag SET value = ?2 WHERE tag = ?1", [*tag, value])?;
+            }
+            let tags: Vec<&String> = changed.iter().map(|(tag, _)| *tag).collect();
+            // Reads the whole table, whose order is that in which months are rendered.
+            let users: Vec<(String, String)> = db
+                .prepare(
+                    "SELECT DISTINCT channel, month FROM uses WHERE tag IN (SELECT value FROM json_each(?1))",
+                )?
+                .query_map([json!(tags).to_string()], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            users.iter().try_for_each(|(channel, month)| state::mark_whole(db, channel, month))
+        })
     }
 
     /// Reads all messages of a channel that is new on the site.

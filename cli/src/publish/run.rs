@@ -183,7 +183,7 @@ impl<'a> PublishRun<'a> {
                 self.state.mark_moved_neighbours(channel)?;
             }
         }
-        self.delete_unused_copies()?;
+        self.delete_unused()?;
         for unit in self.state.dirty(UnitKind::Channel)? {
             if *shutdown.borrow() {
                 return Ok(false);

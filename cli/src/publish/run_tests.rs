@@ -249,19 +249,26 @@ async fn a_run_after_changes_gives_the_same_site_as_a_run_into_an_empty_folder()
 
 #[tokio::test]
 async fn a_site_of_the_previous_version_is_brought_up_to_date() {
+    const FORMER_USES: &str = "CREATE TABLE former (tag TEXT, channel TEXT, month TEXT, PRIMARY KEY (tag, channel, month)) WITHOUT ROWID;
+        INSERT INTO former SELECT tag, channel, month FROM uses; DROP TABLE uses; ALTER TABLE former RENAME TO uses;
+        CREATE INDEX uses_by_unit ON uses (channel, month)";
     let fixture = archive().await;
     fixture.post("T1", "C1", &ts(0), "a root").await;
     for (version, added) in
-        [(1, &["tags", "messages", "older", "newer"][..]), (2, &["messages", "older", "newer"])]
+        [(1, &["tags", "messages", "older", "newer"][..]), (2, &["messages", "older", "newer"]), (3, &[])]
     {
         let site = PublishedSite::new();
         site.outcome(&fixture).await;
         let state = SiteState::open(&site.path()).unwrap();
+        state.db().execute_batch(FORMER_USES).unwrap();
         for column in added {
             state.db().execute_batch(&format!("ALTER TABLE page DROP COLUMN {column}")).unwrap();
         }
         state.db().pragma_update(None, "user_version", version).unwrap();
         drop(state);
+        // A name that only a page of an earlier run shows, and a message.
+        fixture.profile("T1", "U1", &format!("ann{version}"), &ts(version)).await;
+        assert!(!site.outcome(&fixture).await.counts.written.is_empty());
         fixture.reply("T1", "C1", &ts(version), &ts(0), "a reply").await;
         assert!(!site.outcome(&fixture).await.counts.written.is_empty());
         let fresh = PublishedSite::new();

@@ -35,13 +35,17 @@ const LOCK_FILE: &str = "lock";
 const CACHE_KIB: i64 = 16 * 1024;
 
 /// Changes with the layout of the state.
-const SCHEMA_VERSION: i64 = 3;
+const SCHEMA_VERSION: i64 = 4;
 
 /// What brings a state of an earlier version to the next one, from version 1 on.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "ALTER TABLE page ADD COLUMN tags TEXT",
     "ALTER TABLE page ADD COLUMN messages INTEGER; ALTER TABLE page ADD COLUMN older TEXT;
     ALTER TABLE page ADD COLUMN newer TEXT",
+    "ALTER TABLE uses RENAME TO former_uses;
+    CREATE TABLE uses (channel TEXT, month TEXT, tag TEXT, PRIMARY KEY (channel, month, tag)) WITHOUT ROWID;
+    INSERT INTO uses (channel, month, tag) SELECT channel, month, tag FROM former_uses ORDER BY channel, month, tag;
+    DROP TABLE former_uses",
 ];
 
 const SCHEMA: &str = "
@@ -56,8 +60,7 @@ const SCHEMA: &str = "
         is_listed INTEGER NOT NULL, changed TEXT, root_ts TEXT, first_ts TEXT, last_ts TEXT, uploaded TEXT,
         tags TEXT, messages INTEGER, older TEXT, newer TEXT) WITHOUT ROWID;
     CREATE INDEX page_by_unit ON page (channel, month);
-    CREATE TABLE uses (tag TEXT, channel TEXT, month TEXT, PRIMARY KEY (tag, channel, month)) WITHOUT ROWID;
-    CREATE INDEX uses_by_unit ON uses (channel, month);
+    CREATE TABLE uses (channel TEXT, month TEXT, tag TEXT, PRIMARY KEY (channel, month, tag)) WITHOUT ROWID;
     CREATE TABLE tag (tag TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 ";
 

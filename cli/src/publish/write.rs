@@ -335,13 +335,13 @@ fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
         .query_map([channel, month], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     for (tag, value) in tags.iter().filter(|(tag, _)| !unused.remove(tag)) {
-        db.prepare_cached("INSERT INTO uses (tag, channel, month) VALUES (?1, ?2, ?3)")?
-            .execute([tag, channel, month])?;
+        db.prepare_cached("INSERT INTO uses (channel, month, tag) VALUES (?1, ?2, ?3)")?
+            .execute([channel, month, tag])?;
         db.prepare_cached("INSERT OR IGNORE INTO tag (tag, value) VALUES (?1, ?2)")?.execute([tag, value])?;
     }
     for tag in &unused {
-        db.prepare_cached("DELETE FROM uses WHERE tag = ?1 AND channel = ?2 AND month = ?3")?
-            .execute([tag, channel, month])?;
+        db.prepare_cached("DELETE FROM uses WHERE channel = ?1 AND month = ?2 AND tag = ?3")?
+            .execute([channel, month, tag])?;
     }
     for (path, tags) in rendered {
         db.prepare_cached("UPDATE page SET tags = ?2 WHERE path = ?1")?.execute(params![path, tags])?;
