@@ -83,7 +83,26 @@ impl CliFixture {
         channel: &str,
         messages: impl Iterator<Item = (String, String)>,
     ) {
-        let events = messages.map(|(ts, text)| delivery(team, &message(channel, &ts, &text)));
+        self.deliver(team, messages.map(|(ts, text)| message(channel, &ts, &text))).await;
+    }
+
+    /// Replies to messages at once: each reply has its own time, that of its root, and a text.
+    pub(crate) async fn reply_all(
+        &self,
+        team: &str,
+        channel: &str,
+        replies: impl Iterator<Item = [String; 3]>,
+    ) {
+        let replies = replies.map(|[ts, root, text]| {
+            let mut reply = message(channel, &ts, &text);
+            reply["thread_ts"] = root.into();
+            reply
+        });
+        self.deliver(team, replies).await;
+    }
+
+    async fn deliver(&self, team: &str, messages: impl Iterator<Item = Value>) {
+        let events = messages.map(|message| delivery(team, &message));
         let writer = MessageWriter::new(self.backend.archive(), self.backend.queue());
         let outcomes = writer.handle(&events.collect::<Vec<_>>()).await;
         assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done));

@@ -25,6 +25,7 @@ mod settings;
 mod site;
 mod state;
 mod tags;
+mod threads;
 mod timeline;
 mod upload;
 mod write;

@@ -1,18 +1,16 @@
-//! The pages of a month of a channel and of its threads; [`kept`](super::kept) says which pages of days stay.
+//! The pages of a month of a channel; [`kept`](super::kept) says which pages of days stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use reader::range::TimeRange;
-use rules::publishing::{DELETED, NOT_SHOWN, UNDATED, day, month};
+use rules::publishing::{UNDATED, day, month};
 use rules::view::MessageView;
-use serde_json::{Value, json};
 use viewer::gather::learn_names;
-use viewer::links::anchor;
 use viewer::pages::PageContext;
 use viewer::pages::message::PageMessage;
-use viewer::pages::public::{self, JsonLd, PublicHead, PublicPart, PublicThread};
+use viewer::pages::public::{self, PublicHead, PublicPart};
 use viewer::pages::timeline::{TimelineEnds, TimelinePage};
-use viewer::public_links::{INDEX, PublicLinks, channel_folder, thread_page};
+use viewer::public_links::{INDEX, PublicLinks, channel_folder};
 use viewer::times;
 
 use super::PublishError;
@@ -26,12 +24,8 @@ use super::write::{DoneUnit, MonthPart, SiteFile};
 /// Messages on a page, so that a browser shows it at once.
 pub(super) const PAGE: usize = 1_000;
 
-/// Replies in the data of a thread: search engines read a few.
-const MAX_COMMENTS: usize = 100;
-
-/// Relative paths to the site's root, from a channel's folder and from its folder of threads.
+/// The relative path from a channel's folder to the site's root.
 const UP: &str = "../../";
-const UP_FROM_THREAD: &str = "../../../";
 
 /// How far the rows of a range are read.
 enum ReadUpTo {
@@ -60,7 +54,7 @@ pub(super) struct MonthPages<'u> {
     quoted: BTreeMap<String, UnitTags>,
     pub(super) tags: UnitTags,
     /// The pages of threads and of days that were rendered, with what each depends on.
-    rendered: Vec<(String, UnitTags)>,
+    pub(super) rendered: Vec<(String, UnitTags)>,
     pub(super) kept: KeptDays,
     pub(super) paths: BTreeSet<String>,
     pub(super) messages: u32,
@@ -291,9 +285,7 @@ impl PublishRun<'_> {
         // A page of a whole month is never kept, so that it needs no tags of its own.
         let quoted = pages.quoted.get(&day(&first.ts)).filter(|_| pages.is_split);
         let mut tags = quoted.cloned().unwrap_or_default();
-        for root in messages.iter().filter(|message| message.thread.is_some()) {
-            self.thread(pages, root, name).await?;
-        }
+        self.threads(pages, &messages, name).await?;
         let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         pages.messages += count;
         let all: Vec<&PageMessage> = messages.iter().collect();
@@ -374,104 +366,6 @@ impl PublishRun<'_> {
         self.writer.put(&mut self.state, pages.unit, file)
     }
 
-    /// Renders the pages of a thread.
-    async fn thread(
-        &mut self,
-        pages: &mut MonthPages<'_>,
-        root: &PageMessage,
-        part: &str,
-    ) -> Result<(), PublishError> {
-        let root_ts = &root.ts;
-        let replies = self.state.replies(&pages.unit.channel, root_ts)?;
-        pages.threads.insert(root_ts.to_string());
-        let count = replies.chunks(PAGE).count();
-        let folder = channel_folder(&self.channels[pages.channel].folder);
-        let path = format!("{folder}/{}", thread_page(root_ts, 1));
-        let part_path = format!("{folder}/{part}.html");
-        if count == 1
-            && let Some(known) = self.state.unchanged_thread(&path, root_ts, &part_path)?
-        {
-            pages.tags.extend(known);
-            pages.paths.insert(path);
-            return Ok(());
-        }
-        // Those of the root are noted with the messages of its page.
-        let mut tags = UnitTags::default();
-        for (index, replies) in replies.chunks(PAGE).enumerate() {
-            let replies = self.replies(&self.channels[pages.channel], replies, &mut tags).await?;
-            let shown_root = viewer::gather::timeline::page_message(root.row.clone(), &self.settings.zone);
-            let shown_root = shown_root.filter(|_| index == 0);
-            let all: Vec<&PageMessage> = replies.iter().chain([root]).collect();
-            learn_names(&mut self.names, &all).await?;
-            tags.note(&replies);
-            let copies = self.copies_of(&all, &mut tags).await?;
-            let channel = &self.channels[pages.channel];
-            let name_of = |number: usize| {
-                let page = thread_page(root_ts, number);
-                page.rsplit('/').next().unwrap_or_default().to_owned()
-            };
-            let path = format!("{folder}/{}", thread_page(root_ts, index + 1));
-            let is_quiet = matches!(root.row.text(), Some(NOT_SHOWN | DELETED));
-            let title =
-                if is_quiet { public::day_title(root_ts) } else { public::title_of(root, &self.names) };
-            let links =
-                PublicLinks { is_thread: true, copies, ..PublicLinks::new(UP_FROM_THREAD, &self.site) };
-            let context = PageContext {
-                links: &links,
-                names: &self.names,
-                pictures: &self.pictures,
-                zone: &self.settings.zone,
-                location: channel.joined.current_location(),
-            };
-            let address = self.address(&path);
-            let data = (index == 0).then(|| JsonLd::new(&self.data_of(root, &title, &replies, &address)));
-            let head = PublicHead {
-                title: title.clone(),
-                description: public::description(shown_root.iter().chain(&replies), &self.names),
-                address,
-                feed: self.feed_of(Some(channel)),
-                is_indexed: self.settings.is_indexed,
-                thread: data,
-                site: &self.title,
-            };
-            let changed = shown_root.iter().chain(&replies).map(changed_at).max();
-            let page = PublicThread {
-                title,
-                root: shown_root,
-                replies,
-                in_channel: format!("../{part}.html#{}", anchor(root_ts)),
-                older: (index > 0).then(|| name_of(index)),
-                newer: (index + 1 < count).then(|| name_of(index + 2)),
-            };
-            let main = public::thread(&channel.name, &page, &context);
-            let content = public::page(&head, &self.menu_of(channel), main, &links).into_bytes();
-            pages.paths.insert(path.clone());
-            let root_ts = (index == 0).then(|| root_ts.clone());
-            let file = SiteFile { path, content, is_listed: true, changed, root_ts, part: None };
-            self.writer.put(&mut self.state, pages.unit, file)?;
-        }
-        pages.tags.extend(tags.iter().map(str::to_owned));
-        pages.rendered.push((path, tags));
-        Ok(())
-    }
-
-    /// A thread as data, as search engines read discussions.
-    fn data_of(&self, root: &PageMessage, title: &str, replies: &[PageMessage], address: &str) -> Value {
-        let text = |message: &PageMessage| public::plain_text(message, &self.names);
-        let author = |message: &PageMessage| json!({ "@type": "Person", "name": self.names.author(&message.content.author) });
-        let comments: Vec<Value> = replies
-            .iter()
-            .take(MAX_COMMENTS)
-            .map(|reply| {
-                json!({ "@type": "Comment", "text": text(reply), "author": author(reply),
-                    "datePublished": times::machine_readable(&reply.ts) })
-            })
-            .collect();
-        json!({ "@context": "https://schema.org", "@type": "DiscussionForumPosting", "headline": title,
-            "text": text(root), "author": author(root), "datePublished": times::machine_readable(&root.ts),
-            "url": address, "comment": comments })
-    }
-
     /// Adds the end of a unit, with the values of what it depends on.
     pub(super) async fn finish(&mut self, done: DoneUnit, tags: UnitTags) -> Result<(), PublishError> {
         let tags = tags.into_vec();
@@ -494,7 +388,7 @@ impl PublishRun<'_> {
 }
 
 /// The time of a message or of its last edit.
-fn changed_at(message: &PageMessage) -> String {
+pub(super) fn changed_at(message: &PageMessage) -> String {
     public::updated(message)
         .map_or_else(|| times::machine_readable(&message.ts), |updated| updated.to_string())
 }

@@ -1,5 +1,7 @@
 //! The pages of a site: months, days, threads, names and addresses.
 
+use viewer::public_links::thread_page;
+
 use super::*;
 
 #[tokio::test]
@@ -122,4 +124,38 @@ async fn a_thread_is_rendered_again_only_if_what_it_shows_has_changed() {
     let fresh = PublishedSite::new();
     fresh.outcome(&fixture).await;
     assert_eq!(site.files(), fresh.files());
+}
+
+#[tokio::test]
+async fn each_thread_has_its_own_replies_however_many_they_are() {
+    // The replies of several threads are read at once, and a thread has a page for each thousand.
+    const REPLIES: [i64; 5] = [120, 200, 1_003, 1, 40];
+    let (fixture, site) = (archive().await, PublishedSite::new());
+    let root = |thread: usize| ts(i64::try_from(thread).unwrap());
+    fixture.post_all("T1", "C1", &(0..REPLIES.len()).map(root).collect::<Vec<_>>()).await;
+    for (thread, count) in REPLIES.iter().enumerate() {
+        let first = 10_000 * i64::try_from(thread + 1).unwrap();
+        let reply = |number| [ts(first + number), root(thread), format!("reply {number} in {thread}.")];
+        fixture.reply_all("T1", "C1", (0..*count).map(reply)).await;
+    }
+    site.publish(&fixture, GENERAL).await;
+    for (thread, count) in REPLIES.iter().enumerate() {
+        let root_ts = Ts::parse(&root(thread)).unwrap();
+        let page = |part| site.file(&format!("c/general/{}", thread_page(&root_ts, part)));
+        let mut pages = vec![page(1)];
+        pages.extend((*count > 1_000).then(|| page(2)));
+        for (page, content) in pages.iter().enumerate() {
+            let shown: Vec<&str> = content
+                .split("reply ")
+                .filter_map(|rest| {
+                    rest.split_once(" in ").filter(|(number, _)| number.parse::<i64>().is_ok())
+                })
+                .map(|(_, rest)| rest.split_once('.').unwrap().0)
+                .collect();
+            assert!(!shown.is_empty() && shown.iter().all(|of| *of == thread.to_string()), "{thread} {page}");
+        }
+        let last = format!("reply {} in {thread}.", count - 1);
+        assert!(pages.last().unwrap().contains(&last) && !pages[..pages.len() - 1].concat().contains(&last));
+    }
+    assert_links_resolve(&site);
 }

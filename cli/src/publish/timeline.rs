@@ -1,4 +1,4 @@
-//! Reads the messages of a channel that are on its pages, and the replies of a thread, as the site shows them.
+//! Reads the messages of a channel that are on its pages, as the site shows them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,9 +17,6 @@ use super::PublishError;
 use super::channels::SiteChannel;
 use super::run::PublishRun;
 use super::tags::UnitTags;
-
-/// Replies that are read at once.
-const REPLIES_AT_ONCE: usize = 250;
 
 /// Rows that are read at once for a feed.
 const FEED_ROWS: usize = 128;
@@ -111,23 +108,6 @@ impl PublishRun<'_> {
     pub(super) fn shown(&self, row: MessageView, tags: &mut UnitTags) -> Option<PageMessage> {
         tags.note_quotes(&row);
         page_message(self.public.shown(row), &self.settings.zone)
-    }
-
-    /// Returns replies as the site shows them.
-    pub(super) async fn replies(
-        &self,
-        channel: &SiteChannel<'_>,
-        replies: &[Ts],
-        tags: &mut UnitTags,
-    ) -> Result<Vec<PageMessage>, PublishError> {
-        let mut messages = Vec::with_capacity(replies.len());
-        for replies in replies.chunks(REPLIES_AT_ONCE) {
-            let rows = channel.joined.messages(&replies.iter().collect::<Vec<_>>()).await?;
-            let rows =
-                rows.iter().flatten().filter_map(project::message).filter(|row| is_published(row, false));
-            messages.extend(rows.filter_map(|row| self.shown(row, tags)));
-        }
-        Ok(messages)
     }
 
     /// Returns the newest messages on a channel's pages, newest first.
