@@ -267,11 +267,11 @@ fn noted(folder: &str, item: &Item) -> Option<NotedMessage> {
 }
 
 fn note(db: &Connection, notes: &[NotedMessage]) -> rusqlite::Result<()> {
-    let mut units = BTreeSet::new();
+    let mut days = BTreeSet::new();
     for (folder, ts, root) in notes {
-        state::note_message(db, folder, ts, root.as_ref(), &mut units)?;
+        state::note_message(db, folder, ts, root.as_ref(), &mut days)?;
     }
-    units.iter().try_for_each(|unit| state::mark(db, &unit.channel, &unit.month))
+    days.iter().try_for_each(|day| state::mark_day(db, day))
 }
 
 fn add_channel(db: &Connection, [folder, locations, facts]: &[String; 3]) -> rusqlite::Result<()> {

@@ -1,6 +1,7 @@
 //! The pages of a channel and of the site that are made from its months: lists, feeds, sitemaps, redirects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use rules::publishing::month;
 use slack::ids::Ts;
@@ -54,10 +55,19 @@ impl PublishRun<'_> {
         let channel = &self.channels[index];
         let folder = channel_folder(&channel.folder);
         let mut entries = Vec::new();
+        let mut parts: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
         for message in &newest {
-            let page = page_with(&self.state, &channel.folder, &message.ts)?;
-            let Some(page) = page else { continue };
-            let address = format!("{}#{}", self.address(&page), anchor(&message.ts));
+            let parts = match parts.entry(month(&message.ts)) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let parts = parts_of(&self.state, &channel.folder, new.key())?;
+                    new.insert(parts)
+                }
+            };
+            let has_message =
+                |[_, first, last]: &&[String; 3]| (&**first..=&**last).contains(&message.ts.as_str());
+            let Some([page, ..]) = parts.iter().rfind(has_message) else { continue };
+            let address = format!("{}#{}", self.address(page), anchor(&message.ts));
             entries.push(FeedEntry::new(message, address, &self.names));
         }
         let index_page = Self::index_of(channel);
@@ -255,9 +265,11 @@ impl PublishRun<'_> {
     }
 }
 
-/// The last page of a channel's messages with a message of this time.
-fn page_with(state: &SiteState, folder: &str, ts: &Ts) -> Result<Option<String>, PublishError> {
-    let query =
-        "SELECT path FROM page WHERE channel = ?1 AND month = ?2 AND first_ts <= ?3 AND last_ts >= ?3";
-    Ok(state.texts(query, &[folder, &month(ts), ts.as_str()])?.pop())
+/// The pages with the messages of a month: the path of each, and the times of its first and last message.
+fn parts_of(state: &SiteState, folder: &str, month: &str) -> Result<Vec<[String; 3]>, PublishError> {
+    let query = "SELECT path, first_ts, last_ts FROM page \
+        WHERE channel = ?1 AND month = ?2 AND first_ts IS NOT NULL ORDER BY path";
+    let mut statement = state.db().prepare_cached(query)?;
+    let parts = statement.query_map([folder, month], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
+    Ok(parts.collect::<rusqlite::Result<_>>()?)
 }

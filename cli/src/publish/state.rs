@@ -7,12 +7,13 @@
 //! thread has changed, or what the page depends on: the state then has no tags of that page. The same holds for the
 //! pages of its days, if it has such pages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use rules::publishing::{day, month};
 use rusqlite::{Connection, OptionalExtension, params};
+use search::counts::ThreadSize;
 use slack::ids::Ts;
 use viewer::public_links::{channel_folder, thread_page};
 
@@ -71,6 +72,28 @@ pub(super) struct SiteUnit {
     pub(super) channel: String,
     /// The month; empty for the channel's own pages.
     pub(super) month: String,
+}
+
+/// A day with messages.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DayOfUnit {
+    unit: SiteUnit,
+    day: String,
+}
+
+impl DayOfUnit {
+    pub(super) fn new(channel: &str, ts: &Ts) -> Self {
+        Self { unit: SiteUnit { channel: channel.to_owned(), month: month(ts) }, day: day(ts) }
+    }
+
+    /// The paths of the pages of the day, if its month has such pages, are from the first text on and before the
+    /// second.
+    pub(super) fn paths(&self) -> [String; 2] {
+        let first = format!("{}/{}", channel_folder(&self.unit.channel), self.day);
+        // A name goes on with `-` or `.`, which come before `/`.
+        let after = format!("{first}/");
+        [first, after]
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,13 +253,26 @@ impl SiteState {
         })
     }
 
-    /// The number of replies to a message, and the last of them.
-    pub(super) fn thread_size(&self, channel: &str, root_ts: &Ts) -> Result<(u64, Option<Ts>), PublishError> {
-        let query = "SELECT count(*), max(ts) FROM reply WHERE channel = ?1 AND root_ts = ?2";
+    /// The sizes of the threads whose roots are from the first text to the last.
+    pub(super) fn thread_sizes(
+        &self,
+        channel: &str,
+        [first, last]: [&str; 2],
+    ) -> Result<HashMap<Ts, ThreadSize>, PublishError> {
+        let query = "SELECT root_ts, count(*), max(ts) FROM reply \
+            WHERE channel = ?1 AND root_ts >= ?2 AND root_ts <= ?3 GROUP BY root_ts";
         let mut statement = self.connection.prepare_cached(query)?;
-        let (count, last): (u32, Option<String>) =
-            statement.query_row(params![channel, root_ts.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok((u64::from(count), last.and_then(|last| Ts::parse(&last).ok())))
+        let rows = statement.query_map([channel, first, last], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?, row.get::<_, String>(2)?))
+        })?;
+        let mut sizes = HashMap::new();
+        for row in rows {
+            let (root, replies, last) = row?;
+            if let (Ok(root), Ok(last)) = (Ts::parse(&root), Ts::parse(&last)) {
+                sizes.insert(root, ThreadSize { replies: u64::from(replies), last });
+            }
+        }
+        Ok(sizes)
     }
 
     /// The replies to a message, oldest first.
@@ -302,32 +338,23 @@ pub(super) fn mark_whole(db: &Connection, channel: &str, month: &str) -> rusqlit
         .map(drop)
 }
 
-/// Marks a thread and the pages of its day, and notes the unit in which it begins.
+/// Marks a thread, and notes the day on which it begins.
 fn mark_thread(
     db: &Connection,
     channel: &str,
     root_ts: &Ts,
-    units: &mut BTreeSet<SiteUnit>,
+    days: &mut BTreeSet<DayOfUnit>,
 ) -> rusqlite::Result<()> {
-    units.insert(SiteUnit { channel: channel.to_owned(), month: month(root_ts) });
-    mark_day(db, channel, root_ts)?;
+    days.insert(DayOfUnit::new(channel, root_ts));
     let path = format!("{}/{}", channel_folder(channel), thread_page(root_ts, 1));
     db.prepare_cached("UPDATE page SET tags = NULL WHERE path = ?1")?.execute([path]).map(drop)
 }
 
-/// The paths of the pages of a day, if its month has such pages, are from the first text on and before the second.
-pub(super) fn paths_of_day(channel: &str, ts: &Ts) -> [String; 2] {
-    let first = format!("{}/{}", channel_folder(channel), day(ts));
-    // A name goes on with `-` or `.`, which come before `/`.
-    let after = format!("{first}/");
-    [first, after]
-}
-
-/// Marks the pages of a day, but not its unit.
-fn mark_day(db: &Connection, channel: &str, ts: &Ts) -> rusqlite::Result<()> {
+/// Marks the pages of a day and its unit.
+pub(super) fn mark_day(db: &Connection, day: &DayOfUnit) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE page SET tags = NULL WHERE path >= ?1 AND path < ?2 AND tags IS NOT NULL")?
-        .execute(paths_of_day(channel, ts))
-        .map(drop)
+        .execute(day.paths())?;
+    mark(db, &day.unit.channel, &day.unit.month)
 }
 
 /// Marks all units of a channel.
@@ -344,29 +371,29 @@ pub(super) fn mark_all(db: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Notes the current state of a message: `root` is the root of its thread, if it is a reply that is shown. The caller
-/// marks the `units`.
+/// marks the `days`.
 pub(super) fn note_message(
     db: &Connection,
     channel: &str,
     ts: &Ts,
     root: Option<&Ts>,
-    units: &mut BTreeSet<SiteUnit>,
+    days: &mut BTreeSet<DayOfUnit>,
 ) -> rusqlite::Result<()> {
     // It may be the root of a thread.
-    mark_thread(db, channel, ts, units)?;
+    mark_thread(db, channel, ts, days)?;
     let known: Vec<String> = db
         .prepare_cached("SELECT root_ts FROM reply WHERE channel = ?1 AND ts = ?2")?
         .query_map(params![channel, ts.as_str()], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     for known_ts in known.iter().filter_map(|known| Ts::parse(known).ok()) {
-        mark_thread(db, channel, &known_ts, units)?;
+        mark_thread(db, channel, &known_ts, days)?;
         if Some(&known_ts) != root {
             db.prepare_cached("DELETE FROM reply WHERE channel = ?1 AND root_ts = ?2 AND ts = ?3")?
                 .execute(params![channel, known_ts.as_str(), ts.as_str()])?;
         }
     }
     if let Some(root_ts) = root {
-        mark_thread(db, channel, root_ts, units)?;
+        mark_thread(db, channel, root_ts, days)?;
         db.prepare_cached("INSERT OR IGNORE INTO reply (channel, root_ts, ts) VALUES (?1, ?2, ?3)")?
             .execute(params![channel, root_ts.as_str(), ts.as_str()])?;
     }
@@ -386,10 +413,10 @@ pub(super) fn mark_replies(
         .query_map(params![channel, root_ts.as_str()], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     for ts in replies.iter().filter_map(|ts| Ts::parse(ts).ok()) {
-        let [first, after] = paths_of_day(channel, &ts);
-        if month(&ts) != month(root_ts) || kept.range(first..after).next().is_some() {
-            mark_day(db, channel, &ts)?;
-            mark(db, channel, &month(&ts))?;
+        let day = DayOfUnit::new(channel, &ts);
+        let [first, after] = day.paths();
+        if day.unit.month != month(root_ts) || kept.range(first..after).next().is_some() {
+            mark_day(db, &day)?;
         }
     }
     Ok(())

@@ -8,7 +8,6 @@ use reader::rows::VisibleRows;
 use rules::project;
 use rules::publishing::{UNDATED, is_published, month};
 use rules::view::MessageView;
-use search::counts::ThreadSize;
 use slack::ids::Ts;
 use viewer::gather::timeline::page_message;
 use viewer::pages::message::PageMessage;
@@ -80,6 +79,12 @@ impl PublishRun<'_> {
         roots: &KnownRoots,
         tags: &mut UnitTags,
     ) -> Result<Vec<PageMessage>, PublishError> {
+        let times: Vec<Ts> = rows.iter().filter_map(MessageView::written_at).collect();
+        let texts = || times.iter().map(Ts::as_str);
+        let mut threads = match texts().min().zip(texts().max()) {
+            Some((first, last)) => self.state.thread_sizes(&channel.folder, [first, last])?,
+            None => HashMap::new(),
+        };
         let mut messages = Vec::new();
         for row in rows {
             let Some(ts) = row.written_at() else { continue };
@@ -90,11 +95,10 @@ impl PublishRun<'_> {
                     continue;
                 }
             } else {
-                let (replies, last) = self.state.thread_size(&channel.folder, &ts)?;
-                if !is_published(&row, replies > 0) {
+                thread = threads.remove(&ts);
+                if !is_published(&row, thread.is_some()) {
                     continue;
                 }
-                thread = last.map(|last| ThreadSize { replies, last });
             }
             if let Some(mut message) = self.shown(row, tags) {
                 message.thread = thread;
