@@ -8,6 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
@@ -91,13 +93,37 @@ struct BatchedFile {
     file: SiteFile,
     hash: String,
     is_changed: bool,
-    /// For a copy: where its bytes are, and its tag.
-    copy: Option<StagedCopy>,
+    /// Where its bytes are until it has its name.
+    partial: PathBuf,
+    /// The tag of a copy.
+    copy_tag: Option<String>,
 }
 
-struct StagedCopy {
-    file: PathBuf,
-    tag: String,
+/// Writes the files of a batch while the next pages are rendered: creating a file takes as long as rendering a thread.
+/// What waits is less than a batch.
+struct PartialFiles {
+    sender: Sender<(PathBuf, Vec<u8>)>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl PartialFiles {
+    fn new() -> Self {
+        let (sender, files) = channel::<(PathBuf, Vec<u8>)>();
+        let write = move || files.iter().try_for_each(|(path, content)| create(&path)?.write_all(&content));
+        Self { sender, thread: thread::spawn(write) }
+    }
+
+    fn write(&self, path: PathBuf, content: Vec<u8>) {
+        // If the thread has ended, its result says why.
+        drop(self.sender.send((path, content)));
+    }
+
+    /// Waits until all files are written.
+    fn finish(self) -> io::Result<()> {
+        drop(self.sender);
+        let ended = self.thread.join();
+        ended.unwrap_or_else(|_| Err(io::Error::other("the thread that writes the files has panicked")))
+    }
 }
 
 /// Writes into the folder of a site; without a folder, only counts.
@@ -106,6 +132,7 @@ pub(super) struct SiteWriter {
     files: Vec<BatchedFile>,
     done: Vec<DoneUnit>,
     bytes: usize,
+    partial: Option<PartialFiles>,
     /// The paths of the copies of the batch, by their tags.
     staged: HashMap<String, String>,
     pub(super) counts: WriteCounts,
@@ -123,7 +150,7 @@ impl SiteWriter {
         }
         let counts = WriteCounts::default();
         let (files, done, staged) = (Vec::new(), Vec::new(), HashMap::new());
-        Ok(Self { folder, files, done, bytes: 0, staged, counts })
+        Ok(Self { folder, files, done, bytes: 0, partial: None, staged, counts })
     }
 
     /// The folder of the site; `None` in a run that writes nothing.
@@ -136,21 +163,23 @@ impl SiteWriter {
         &mut self,
         state: &mut SiteState,
         unit: &SiteUnit,
-        file: SiteFile,
+        mut file: SiteFile,
     ) -> Result<(), PublishError> {
         self.counts.rendered += 1;
         let hash = hash_of(&file.content);
         let is_changed = known_hash(state.db(), &file.path)?.as_ref() != Some(&hash);
-        // The content of an unchanged file is not needed any more.
-        let content = if is_changed { file.content } else { Vec::new() };
-        self.bytes += content.len() + file.path.len();
-        self.files.push(BatchedFile {
-            unit: unit.clone(),
-            file: SiteFile { content, ..file },
-            hash,
-            is_changed,
-            copy: None,
-        });
+        self.bytes += file.path.len();
+        let partial = self.partial_path(&self.files.len().to_string());
+        if is_changed {
+            self.bytes += file.content.len();
+            if self.folder.is_some() {
+                let files = self.partial.get_or_insert_with(PartialFiles::new);
+                files.write(partial.clone(), std::mem::take(&mut file.content));
+            }
+        }
+        // The content is not needed any more.
+        let file = SiteFile { content: Vec::new(), ..file };
+        self.files.push(BatchedFile { unit: unit.clone(), file, hash, is_changed, partial, copy_tag: None });
         if self.bytes >= BATCH_BYTES { self.flush(state) } else { Ok(()) }
     }
 
@@ -162,16 +191,15 @@ impl SiteWriter {
         path: &str,
         opened: OpenedFile,
     ) -> Result<(), PublishError> {
-        let (file, hash) = match &self.folder {
-            Some(folder) => {
-                let name = format!("copy-{}", self.staged.len());
-                let file = folder.join(STATE_FOLDER).join(PARTIAL_FOLDER).join(name);
-                let mut copy = HashedFile { file: create(&file)?, hash: Sha256::new() };
+        let partial = self.partial_path(&format!("copy-{}", self.staged.len()));
+        let hash = match self.folder {
+            Some(_) => {
+                let mut copy = HashedFile { file: create(&partial)?, hash: Sha256::new() };
                 opened.copy_to::<PublishError>(&mut copy).await?;
-                (file, shortened(copy.hash))
+                shortened(copy.hash)
             }
             // Its hash is known once all of it is read.
-            None => (PathBuf::new(), String::new()),
+            None => String::new(),
         };
         let is_changed = known_hash(state.db(), path)?.as_ref() != Some(&hash);
         self.staged.insert(tag.to_owned(), path.to_owned());
@@ -180,9 +208,16 @@ impl SiteWriter {
             file: SiteFile { path: path.to_owned(), ..SiteFile::default() },
             hash,
             is_changed,
-            copy: Some(StagedCopy { file, tag: tag.to_owned() }),
+            partial,
+            copy_tag: Some(tag.to_owned()),
         });
         if self.staged.len() >= BATCH_COPIES { self.flush(state) } else { Ok(()) }
+    }
+
+    /// The path of a file of the batch until it has its name; empty in a run that writes nothing.
+    fn partial_path(&self, name: &str) -> PathBuf {
+        let folder = self.folder.as_ref();
+        folder.map(|folder| folder.join(STATE_FOLDER).join(PARTIAL_FOLDER).join(name)).unwrap_or_default()
     }
 
     /// The path of a copy of the batch.
@@ -204,11 +239,12 @@ impl SiteWriter {
         if files.is_empty() && done.is_empty() {
             return Ok(());
         }
+        self.partial.take().map_or(Ok(()), PartialFiles::finish)?;
         let changed: Vec<&BatchedFile> = files.iter().filter(|file| file.is_changed).collect();
         if !changed.is_empty() {
             state.atomically(|db| changed.iter().try_for_each(|file| store(db, file, None)))?;
             if let Some(folder) = &self.folder {
-                self.counts.syncs += write_all(folder, &changed)?;
+                self.counts.syncs += give_names(folder, &changed)?;
             }
             self.counts.written.extend(changed.iter().map(|file| file.file.path.clone()));
         }
@@ -222,7 +258,7 @@ impl SiteWriter {
         state.atomically(|db| {
             for file in &files {
                 store(db, file, Some(&file.hash))?;
-                if let Some(StagedCopy { tag, .. }) = &file.copy {
+                if let Some(tag) = &file.copy_tag {
                     db.prepare_cached("INSERT OR REPLACE INTO tag (tag, value) VALUES (?1, ?2)")?
                         .execute([tag, &file.file.path])?;
                 }
@@ -269,6 +305,13 @@ impl SiteWriter {
             self.counts.deleted.insert(path.clone());
         }
         Ok(())
+    }
+}
+
+impl Drop for SiteWriter {
+    fn drop(&mut self) {
+        // A run that failed: the next one finds nobody else in the folder of partial files.
+        self.partial.take().map(PartialFiles::finish);
     }
 }
 
@@ -352,27 +395,15 @@ fn finish_unit(db: &Connection, done: &DoneUnit) -> rusqlite::Result<()> {
         .try_for_each(|root| mark_replies(db, channel, &root, kept))
 }
 
-/// Writes files, and gives them their names once they are on disk. Returns the number of syncs.
-fn write_all(folder: &Path, files: &[&BatchedFile]) -> io::Result<u64> {
-    let partial_folder = folder.join(STATE_FOLDER).join(PARTIAL_FOLDER);
-    let mut written = Vec::with_capacity(files.len());
-    for (number, BatchedFile { file, copy, .. }) in files.iter().enumerate() {
-        let partial = match copy {
-            Some(copy) => copy.file.clone(),
-            None => {
-                let partial = partial_folder.join(number.to_string());
-                create(&partial)?.write_all(&file.content)?;
-                partial
-            }
-        };
-        written.push((partial, folder.join(&file.path)));
-    }
+/// Gives files their names once they are on disk. Returns the number of syncs.
+fn give_names(folder: &Path, files: &[&BatchedFile]) -> io::Result<u64> {
     let mut syncs = 1;
-    if !disk::sync_file_system(&partial_folder)? {
-        written.iter().try_for_each(|(partial, _)| File::open(partial)?.sync_all())?;
-        syncs = written.len() as u64;
+    if !disk::sync_file_system(&folder.join(STATE_FOLDER))? {
+        files.iter().try_for_each(|file| File::open(&file.partial)?.sync_all())?;
+        syncs = files.len() as u64;
     }
-    for (partial, path) in &written {
+    for BatchedFile { file, partial, .. } in files {
+        let path = folder.join(&file.path);
         if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
             fs::create_dir_all(folder)?;
         }
@@ -425,4 +456,18 @@ pub(super) fn hash_of_file(path: &Path) -> io::Result<String> {
 /// The hash of a file's content.
 pub(super) fn hash_of(content: &[u8]) -> String {
     shortened(Sha256::new_with_prefix(content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_ends_the_batch_with_its_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = PartialFiles::new();
+        files.write(folder.path().join("missing/0"), b"words".to_vec());
+        files.write(folder.path().join("1"), b"words".to_vec());
+        assert_eq!(files.finish().unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }
