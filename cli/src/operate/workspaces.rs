@@ -151,7 +151,7 @@ impl WorkspaceLine {
             next_sync: is_synced.then(|| time(Timestamp::from_second(due.seconds()))),
             waiting: of_team().map(|jobs| jobs.jobs).sum(),
             oldest_wait_s: of_team().map(|jobs| now.since(jobs.since).as_secs()).max(),
-            events_last_seen: seen.map(|[seen, _]| time(Timestamp::from_microsecond(seen.micros()))),
+            events_last_seen: seen.map(|[seen, _]| time(Timestamp::from_second(seen.micros() / 1_000_000))),
             app_id: row.app.as_ref().map(|last| last.app.clone()),
         })
     }
@@ -244,7 +244,7 @@ mod tests {
         let day = json!("2023-11-14T00:00:00Z");
         assert_eq!(
             column("events_last_seen"),
-            [json!("2023-11-14T22:13:20.0001Z"), day.clone(), day, json!(null)]
+            [json!("2023-11-14T22:13:20Z"), day.clone(), day, json!(null)]
         );
 
         let text = printed(&fixture, &api, false).await;

@@ -253,6 +253,9 @@ async fn check_site(
         for SiteProblem { path, problem, detail } in &problems {
             writeln!(out, "{problem}: {}: {}", plain::line(path), plain::line(detail))?;
         }
+        if problems.is_empty() {
+            writeln!(out, "{}: nothing is wrong.", plain::counted(checked, "file", "files"))?;
+        }
     }
     out.flush()?;
     if problems.is_empty() {

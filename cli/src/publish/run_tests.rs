@@ -33,6 +33,11 @@ async fn a_check_finds_files_and_links_that_are_wrong() {
     let check = [GENERAL, &["--check"]].concat();
     let well = checked(&site.run(&fixture, &check).await.unwrap());
     assert_eq!((&well["problems"], &well["checked"]), (&json!([]), &json!(site.files().len())));
+    let path = site.path();
+    let words = ["--out", path.to_str().unwrap(), "--url", URL, "--data", "unused", "--search", "off"];
+    let args: PublishArgs = parsed(&[&words[..], &check].concat()).unwrap();
+    let said = output(async |out| run(&fixture.backend, &args, out).await).await.unwrap();
+    assert_eq!(said, format!("{} files: nothing is wrong.\n", site.files().len()));
     let page = site.path().join("c/general/2026-11.html");
     let content = fs::read_to_string(&page).unwrap();
     for (problem, break_it) in [
