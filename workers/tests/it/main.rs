@@ -23,4 +23,5 @@ mod retention;
 mod runtime;
 mod statistician;
 mod store;
+mod watched_worker;
 mod workspaces;

@@ -1,10 +1,7 @@
 //! When workspaces are synced: each when it is due, eight at once, and again after a failure, a kill or a new token.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveExt, ItemKey};
 use ports::queue::QueueName;
 use rules::schedule::{AppState, WorkKind, WorkspaceRow};
@@ -13,10 +10,10 @@ use testkit::deliveries::receive_visible;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, tokens};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use workers::directory::DirectoryWorker;
-use workers::runtime::{self, Batch, RuntimeSettings, Worker};
+use workers::runtime::{self, RuntimeSettings, Worker};
 
 use super::fixture::{DEADLINE, DirectoryFixture, TOKEN, team, ts};
+use crate::watched_worker::WatchedWorker;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -44,67 +41,6 @@ impl DirectoryFixture {
     fn syncs(&self, token: &str) -> usize {
         let calls = self.slack.calls();
         calls.iter().filter(|call| call.token == token && call.method == "conversations.list").count()
-    }
-}
-
-/// A worker that records which workspaces are synced at once.
-struct WatchedWorker {
-    worker: DirectoryWorker,
-    now: Mutex<BTreeSet<String>>,
-    most: watch::Sender<usize>,
-    done: watch::Sender<usize>,
-}
-
-impl WatchedWorker {
-    fn new(worker: DirectoryWorker) -> Arc<Self> {
-        Arc::new(Self {
-            worker,
-            now: Mutex::default(),
-            most: watch::Sender::new(0),
-            done: watch::Sender::new(0),
-        })
-    }
-}
-
-#[async_trait]
-impl Worker for WatchedWorker {
-    fn queue(&self) -> QueueName {
-        self.worker.queue()
-    }
-
-    fn max_batch(&self) -> usize {
-        self.worker.max_batch()
-    }
-
-    fn slots(&self) -> Option<usize> {
-        self.worker.slots()
-    }
-
-    fn poll_interval(&self) -> Option<Duration> {
-        self.worker.poll_interval()
-    }
-
-    fn first_poll_delay(&self) -> Duration {
-        self.worker.first_poll_delay()
-    }
-
-    async fn poll(&self) {
-        self.worker.poll().await;
-    }
-
-    async fn work(&self, batch: &Batch<'_>) {
-        let groups: Vec<String> = batch.jobs().iter().map(|job| job.delivery.group.to_string()).collect();
-        {
-            let mut now = self.now.lock().unwrap();
-            for group in &groups {
-                assert!(now.insert(group.clone()), "{group} is synced twice at once");
-            }
-            self.most.send_modify(|most| *most = now.len().max(*most));
-        }
-        self.worker.work(batch).await;
-        let mut now = self.now.lock().unwrap();
-        now.retain(|group| !groups.contains(group));
-        self.done.send_modify(|done| *done += groups.len());
     }
 }
 

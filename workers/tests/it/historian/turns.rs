@@ -3,9 +3,12 @@
 use rules::schedule::{WorkKind, WorkspaceRow};
 use testkit::fake_slack::tokens;
 use testkit::faults::{CallFault, FaultPlan, PortMethod};
+use tokio::sync::watch;
 use tokio::time::timeout;
+use workers::runtime::{self, RuntimeSettings};
 
 use super::*;
+use crate::watched_worker::WatchedWorker;
 
 /// A generous limit for what needs no time.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -96,6 +99,47 @@ async fn a_gap_is_read_while_another_workspace_hangs_and_has_a_turn_waiting() {
         }
     };
     assert_eq!(timeout(DEADLINE, read).await.unwrap(), [JobOutcome::Done]);
+    assert_eq!(fixture.texts().await, ["missed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_workspaces_are_read_at_once_so_that_seven_that_hang_delay_no_other() {
+    let slack = FakeSlack::start().await;
+    let entries: Vec<(String, String)> = (1..8)
+        .map(|number| (format!("T0{number}"), format!("xoxb-0{number}")))
+        .chain([("T1".to_owned(), TOKEN.to_owned())])
+        .collect();
+    for (team, token) in &entries {
+        let mut workspace = FakeWorkspace::new(team);
+        workspace.channels.push(testkit::fake_slack::channel("C1", "general"));
+        workspace.channel_history("C1").post(&message_at(BEGINNING, "missed"));
+        workspace.answer_delay = (token != TOKEN).then_some(HOUR);
+        slack.set_workspace(token, workspace);
+    }
+    let entries: Vec<(&str, &str)> =
+        entries.iter().map(|(team, token)| (team.as_str(), token.as_str())).collect();
+    let fixture = HistorianFixture {
+        api: slack.client(tokens(&entries)),
+        slack,
+        ..HistorianFixture::with_messages(&[])
+    };
+    for (name, _) in &entries {
+        let team = TeamId::parse(name).unwrap();
+        fixture.archive.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
+        fixture.archive.write(&public_mark::opening(&team, &channel())).await.unwrap();
+        fixture.archive.write(&dropped(&team, Some(channel()), ts(BEGINNING))).await.unwrap();
+    }
+    let worker = WatchedWorker::new(fixture.historian());
+    timeout(DEADLINE, worker.poll()).await.unwrap();
+    let mut done = worker.done.subscribe();
+    let (stop, shutdown) = watch::channel(false);
+    let settings = RuntimeSettings { drain_deadline: Duration::ZERO, ..RuntimeSettings::default() };
+    let running = runtime::run(worker.clone(), fixture.ports(), settings, shutdown);
+    let read = async {
+        done.wait_for(|done| *done == 1).await.unwrap();
+        stop.send_replace(true);
+    };
+    timeout(DEADLINE, async { tokio::join!(running, read) }).await.unwrap();
     assert_eq!(fixture.texts().await, ["missed"]);
 }
 
