@@ -168,17 +168,16 @@ impl SiteWriter {
         self.counts.rendered += 1;
         let hash = hash_of(&file.content);
         let is_changed = known_hash(state.db(), &file.path)?.as_ref() != Some(&hash);
-        self.bytes += file.path.len();
         let partial = self.partial_path(&self.files.len().to_string());
+        // Nothing needs the content of an unchanged file.
+        let content = std::mem::take(&mut file.content);
+        self.bytes += file.path.len();
         if is_changed {
-            self.bytes += file.content.len();
+            self.bytes += content.len();
             if self.folder.is_some() {
-                let files = self.partial.get_or_insert_with(PartialFiles::new);
-                files.write(partial.clone(), std::mem::take(&mut file.content));
+                self.partial.get_or_insert_with(PartialFiles::new).write(partial.clone(), content);
             }
         }
-        // The content is not needed any more.
-        let file = SiteFile { content: Vec::new(), ..file };
         self.files.push(BatchedFile { unit: unit.clone(), file, hash, is_changed, partial, copy_tag: None });
         if self.bytes >= BATCH_BYTES { self.flush(state) } else { Ok(()) }
     }
