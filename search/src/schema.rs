@@ -137,18 +137,35 @@ impl IndexError {
     }
 }
 
+/// An index before it is opened.
+enum FoundIndex {
+    Usable(Connection),
+    Missing,
+    /// It has no tables yet.
+    Empty,
+    /// It is broken, or of another version.
+    Unusable,
+}
+
 /// Opens the index in this file for reading, which never waits for a process that writes. Creates it if it is
 /// missing, broken or of another version.
 pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
+    if let Ok(FoundIndex::Usable(connection)) = find(path) {
+        return Ok(connection);
+    }
+    // Of several processes, one creates it. Without this, one removes what another has just begun.
+    let _creating = lock_folder(path).map_err(|source| open_error(path, source))?;
     let mut failed = None;
-    // Another process may create or remove it at the same time.
+    // A user may delete it at any time.
     for _ in 0..MAX_ATTEMPTS {
-        match open_existing(path) {
-            Ok(Some(connection)) => return Ok(connection),
-            // It was removed after this function had seen it.
+        match find(path) {
+            Ok(FoundIndex::Usable(connection)) => return Ok(connection),
+            // A log without its index would become the content of a new one.
+            Ok(FoundIndex::Missing | FoundIndex::Unusable) => remove(path)?,
+            Ok(FoundIndex::Empty) => {}
+            // It was deleted after this function had seen it.
             Err(IndexError::Database { cause, .. })
                 if cause.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {}
-            Ok(None) => {}
             Err(error) => return Err(error),
         }
         // It contains words of private conversations.
@@ -157,48 +174,45 @@ pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
         disk::open_as_owner_of_folder(&options, path).map_err(|source| open_error(path, source))?;
         failed = create_tables(path).err();
     }
-    open_existing(path)?.ok_or_else(|| {
-        failed
-            .unwrap_or_else(|| open_error(path, io::Error::other("another version of annalist is using it")))
-    })
+    match find(path)? {
+        FoundIndex::Usable(connection) => Ok(connection),
+        FoundIndex::Missing | FoundIndex::Empty | FoundIndex::Unusable => Err(failed.unwrap_or_else(|| {
+            open_error(path, io::Error::other("another version of annalist is using it"))
+        })),
+    }
 }
 
-/// Opens the index for reading; `None` if it must be created. Removes what cannot be used.
-fn open_existing(path: &Path) -> Result<Option<Connection>, IndexError> {
+/// Locks the folder of a file until the returned handle is dropped.
+fn lock_folder(path: &Path) -> io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+    folder.lock()?;
+    Ok(folder)
+}
+
+/// Opens the index for reading, if it can be used. Changes nothing.
+fn find(path: &Path) -> Result<FoundIndex, IndexError> {
     match File::open(path) {
         Ok(file) => {
             if !is_empty_or_ours(&file).map_err(|source| open_error(path, source))? {
                 return Err(IndexError::Foreign { path: path.display().to_string() });
             }
-            let is_cut = file.metadata().is_ok_and(|metadata| metadata.len() < HEADER_BYTES);
-            // A new file has no log yet.
-            if is_cut && beside(path, "-wal").exists() {
-                remove(path)?;
-            }
-            if is_cut {
-                return Ok(None);
+            if file.metadata().is_ok_and(|metadata| metadata.len() < HEADER_BYTES) {
+                // A new file has no log yet.
+                let has_log = beside(path, "-wal").exists();
+                return Ok(if has_log { FoundIndex::Unusable } else { FoundIndex::Empty });
             }
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A log without its index would become the content of a new one.
-            remove(path)?;
-            return Ok(None);
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FoundIndex::Missing),
         Err(error) => return Err(open_error(path, error)),
     }
     match connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, READ_TIMEOUT)
         .and_then(|connection| Ok((state(&connection)?, connection)))
     {
-        Ok((SchemaState::Current, connection)) => Ok(Some(connection)),
-        Ok((SchemaState::Missing, _)) => Ok(None),
-        Ok((SchemaState::Other, _)) => {
-            remove(path)?;
-            Ok(None)
-        }
-        Err(cause) if is_broken(&cause) => {
-            remove(path)?;
-            Ok(None)
-        }
+        Ok((SchemaState::Current, connection)) => Ok(FoundIndex::Usable(connection)),
+        Ok((SchemaState::Missing, _)) => Ok(FoundIndex::Empty),
+        Ok((SchemaState::Other, _)) => Ok(FoundIndex::Unusable),
+        Err(cause) if is_broken(&cause) => Ok(FoundIndex::Unusable),
         Err(cause) => Err(database_error(path, cause)),
     }
 }

@@ -8,6 +8,7 @@ use search::hits;
 use search::index::SearchIndex;
 use search::{background, follower};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::fixture::{SearchFixture, message, request};
 
@@ -139,6 +140,25 @@ async fn a_follower_rebuilds_an_index_that_was_deleted_while_open() {
     }
     stop.send_replace(true);
     following.await.unwrap();
+}
+
+#[tokio::test]
+async fn all_that_open_an_index_which_was_just_deleted_get_it() {
+    let fixture = SearchFixture::open().await;
+    // Of the deleted index, processes that had it open keep their log.
+    let mut open = Vec::new();
+    for _ in 0..100 {
+        let mut opening = JoinSet::new();
+        for _ in 0..8 {
+            let file = fixture.file();
+            opening.spawn(async move { SearchIndex::open(&file).await });
+        }
+        let outcomes = opening.join_all().await;
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        open = outcomes;
+        fs::remove_file(fixture.file()).unwrap();
+    }
+    drop(open);
 }
 
 /// Writes to an index from another connection, as a process that is stopped in the middle of a batch.
