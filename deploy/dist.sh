@@ -12,7 +12,8 @@ target=${1:-$host}
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
 name=annalist-$version-$target
 workers=$(basename -s .rs workers/fleet/src/bin/*.rs)
-binaries=(annalist ingest $workers)
+# The workers are one program, which is the worker whose name it has.
+binaries=(annalist ingest message-writer)
 
 # Times in the tar, and whatever asks for one while it builds.
 if [[ -z ${SOURCE_DATE_EPOCH:-} ]]; then
@@ -38,7 +39,7 @@ compile() {
         build=(env PATH="$root/$tools/bin:$PATH" CFLAGS="$CFLAGS -fno-sanitize=undefined" cargo zigbuild)
     fi
     "${build[@]}" --profile dist --locked --target "$1" -p annalist -p ingest-service -p fleet \
-        --features annalist/aws,ingest-service/aws,fleet/aws
+        --bin annalist --bin ingest --bin message-writer --features annalist/aws,ingest-service/aws,fleet/aws
 }
 compile "$target"
 built=${CARGO_TARGET_DIR:-target}/$target/dist
@@ -50,6 +51,9 @@ install -d "$out/bin" "$out/share/man/man1" "$out/share/bash-completion/completi
     "$out/share/zsh/site-functions" "$out/share/fish/vendor_completions.d" "$out/lib/systemd/system" "$out/share/doc/annalist"
 for binary in "${binaries[@]}"; do
     install -m 0755 "$built/$binary" "$out/bin/"
+done
+for worker in $workers; do
+    [[ -e $out/bin/$worker ]] || ln -s message-writer "$out/bin/$worker"
 done
 # Made by the binary itself, so for another kind of processor by the same build for this one.
 annalist=$built/annalist

@@ -190,7 +190,7 @@ async fn the_image_is_pinned_does_not_run_as_root_and_contains_every_binary() {
     assert_eq!(of("VOLUME"), ["/data"]);
     assert_eq!((of("ENTRYPOINT"), of("CMD")), (vec![r#"["annalist"]"#], vec![r#"["up"]"#]));
 
-    // Both scripts copy annalist, ingest and a binary for each file in the folder of the workers' binaries.
+    // Both scripts have annalist, ingest and a name for each file in the folder of the workers' binaries.
     let listed =
         Command::new("sh").args(["-c", &format!("echo {WORKER_BINARIES}")]).current_dir(root()).output();
     let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
@@ -200,7 +200,11 @@ async fn the_image_is_pinned_does_not_run_as_root_and_contains_every_binary() {
     for script in ["deploy/Dockerfile", "deploy/dist.sh"] {
         let text = text(script);
         assert!(text.contains(&format!("workers={WORKER_BINARIES}")), "{script}");
-        assert!(text.contains("annalist ingest $workers"), "{script}");
+        assert!(text.contains("annalist ingest message-writer"), "{script}");
+        assert!(
+            text.contains("for worker in $workers; do") && text.contains("ln -s message-writer"),
+            "{script}"
+        );
     }
     assert!(text("docs/deploy-aws.md").contains(&format!("for part in ingest {WORKER_BINARIES}; do")));
     // On an emulator, all but those that end at once while the responder is off.
@@ -337,6 +341,21 @@ fn the_release_scripts_are_valid_and_pack_existing_files() {
     assert_eq!(pinned, 4);
     for file in ["deploy/annalist.service", "deploy/annalist.env.example", "LICENSE-MIT", "LICENSE-APACHE"] {
         assert!(text("deploy/dist.sh").contains(file) && root().join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn the_program_of_the_workers_is_the_one_whose_name_a_link_to_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = binaries().worker("message-writer");
+    for (name, expected) in
+        [("historian", "Usage: historian "), ("my-historian", "is not the name of a worker")]
+    {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(&program, &link).unwrap();
+        let said = Command::new(link).arg("--help").output().unwrap();
+        let said = String::from_utf8([said.stdout, said.stderr].concat()).unwrap();
+        assert!(said.contains(expected), "{name}: {said}");
     }
 }
 

@@ -2,12 +2,13 @@
 
 #[cfg(feature = "aws")]
 use std::convert::Infallible;
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 #[cfg(feature = "aws")]
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::CommandFactory;
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::QueueName;
@@ -45,19 +46,30 @@ const FLAGS: [(&str, Uses); 5] = [
 #[cfg(feature = "aws")]
 const METRICS_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The main function of a worker's binary: runs the worker of this name until a signal. If Lambda started the
-/// process, it serves Lambda instead.
-pub fn main(name: &str) -> ExitCode {
-    failure::exit_code(start(name))
+/// The main function of a worker's binary: runs a worker until a signal. If Lambda started the process, it serves
+/// Lambda instead. All these binaries are the same but for the name of their worker, `built_as`, so a release has one
+/// of them, and links to it with the names of the others.
+pub fn main(built_as: &str) -> ExitCode {
+    failure::exit_code(start(built_as))
 }
 
-fn start(name: &str) -> anyhow::Result<()> {
-    let (spec, build) = crate::all()
-        .find(|(spec, _)| spec.name == name)
-        .with_context(|| format!("{name} is not a worker"))?;
+fn start(built_as: &str) -> anyhow::Result<()> {
+    let program = std::env::args_os().next().unwrap_or_default();
+    // Lambda calls each of its programs `bootstrap`.
+    let (spec, build) =
+        if on_lambda() { worker_called(OsStr::new(built_as)) } else { worker_called(&program) }?;
     let args: WorkerArgs = process::config::parse(command(spec), std::env::args_os())?;
     telemetry::init_log(process::config::log_filter()?);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(spec, build, &args))
+}
+
+/// Returns the worker with the name of this program.
+fn worker_called(program: &OsStr) -> Result<(&'static WorkerSpec, Build), ConfigError> {
+    let called = Path::new(program).file_stem().unwrap_or_default();
+    crate::all().find(|(spec, _)| *spec.name == *called).ok_or_else(|| ConfigError::NotAWorker {
+        program: called.display().to_string(),
+        names: crate::all().map(|(spec, _)| spec.name).collect::<Vec<_>>().join(", "),
+    })
 }
 
 /// The command with the help of this worker.
@@ -179,6 +191,18 @@ mod tests {
     use ports::workers::WORKERS;
 
     use super::*;
+
+    #[test]
+    fn a_program_is_the_worker_whose_name_it_has() {
+        for spec in &WORKERS {
+            for program in [spec.name.to_owned(), format!("/opt/annalist/bin/{}", spec.name)] {
+                assert_eq!(worker_called(OsStr::new(&program)).unwrap().0.name, spec.name);
+            }
+        }
+        let error = worker_called(OsStr::new("/usr/bin/my-historian")).err().unwrap().to_string();
+        assert!(error.starts_with("`my-historian` is not the name of a worker: "), "{error}");
+        assert!(error.contains("one of message-writer, "), "{error}");
+    }
 
     #[test]
     fn a_worker_shows_the_flags_it_uses_and_accepts_all() {

@@ -301,6 +301,16 @@ pub enum ConfigError {
         "{0} has nothing to do while ANNALIST_RESPONDER is off: set it to on, here and for the message-writer"
     )]
     ResponderOff(&'static str),
+    /// The program of the workers has another name than any of them.
+    #[error(
+        "`{program}` is not the name of a worker: this program is the worker whose name it has, which is one of {names}"
+    )]
+    NotAWorker {
+        /// What the program was called as.
+        program: String,
+        /// The names of all workers.
+        names: String,
+    },
     /// The log filter cannot be used.
     #[error(
         "ANNALIST_LOG cannot be used: it must be error, warn, info, debug, trace or off, or set the level of single \
