@@ -277,12 +277,12 @@ impl Browser {
         sent.map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Waits for a download and returns its content.
+    /// Waits for a download of a file that is not empty, and returns its content.
     pub async fn downloaded(&self, name: &str) -> Vec<u8> {
         let file = self.profile.path().join(DOWNLOADS).join(name);
-        // A download gets its name once it is complete. The call to the browser spaces out the checks.
+        // An empty file keeps the name until the download is complete. The call to the browser spaces out the checks.
         let arrived = async {
-            while !file.exists() {
+            while std::fs::metadata(&file).map_or(0, |metadata| metadata.len()) == 0 {
                 self.address().await;
             }
         };
