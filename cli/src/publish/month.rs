@@ -6,7 +6,6 @@ use reader::range::TimeRange;
 use rules::publishing::{UNDATED, day, month};
 use rules::view::MessageView;
 use viewer::gather::learn_names;
-use viewer::pages::PageContext;
 use viewer::pages::message::PageMessage;
 use viewer::pages::public::{self, PublicHead, PublicPart};
 use viewer::pages::timeline::{TimelineEnds, TimelinePage};
@@ -300,13 +299,7 @@ impl PublishRun<'_> {
             .filter(|root| pages.roots.get(root) != Some(&true))
             .collect();
         let links = PublicLinks { older, newer, rootless, copies, ..PublicLinks::new(UP, &self.site) };
-        let context = PageContext {
-            links: &links,
-            names: &self.names,
-            pictures: &self.pictures,
-            zone: &self.settings.zone,
-            location: channel.joined.current_location(),
-        };
+        let context = self.context(&links, channel);
         let ends = TimelineEnds {
             older: links.older.as_ref().map(|_| range.0.clone()),
             newer: links.newer.as_ref().map(|_| range.1.clone()),

@@ -17,8 +17,9 @@ use rules::view::PersonView;
 use slack::ids::TeamId;
 use tokio::sync::watch;
 use viewer::gather::pictures::{self, CustomEmoji, PictureBook};
+use viewer::pages::PageContext;
 use viewer::pages::sidebar::{ChannelMenu, MenuChannel};
-use viewer::public_links::{PublicSite, encoded};
+use viewer::public_links::{PublicLinks, PublicSite, encoded};
 
 use super::PublishError;
 use super::channels::{self, RefusedChannel, SiteChannel, SiteChannels};
@@ -43,8 +44,9 @@ pub(super) struct PublishRun<'a> {
     pub(super) names: DisplayNames<'a>,
     pub(super) site: PublicSite,
     pub(super) pictures: PictureBook,
-    pub(super) state: SiteState,
+    /// Dropped before the state, whose lock keeps other runs out of the folder that it writes to.
     pub(super) writer: SiteWriter,
+    pub(super) state: SiteState,
     search: SearchParts,
     workspaces: Vec<(TeamId, String)>,
 }
@@ -265,6 +267,21 @@ impl<'a> PublishRun<'a> {
     /// The absolute address of a file of the site.
     pub(super) fn address(&self, path: &str) -> String {
         format!("{}{}", self.settings.url.as_str(), encoded(path))
+    }
+
+    /// What the messages of a channel are rendered with.
+    pub(super) fn context<'c>(
+        &'c self,
+        links: &'c PublicLinks<'_>,
+        channel: &'c SiteChannel<'_>,
+    ) -> PageContext<'c> {
+        PageContext {
+            links,
+            names: &self.names,
+            pictures: &self.pictures,
+            zone: &self.settings.zone,
+            location: channel.joined.current_location(),
+        }
     }
 
     /// The menu of a channel's pages, which has only this channel.

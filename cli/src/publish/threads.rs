@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use slack::ids::Ts;
 use viewer::gather::learn_names;
 use viewer::links::anchor;
-use viewer::pages::PageContext;
 use viewer::pages::message::PageMessage;
 use viewer::pages::public::{self, JsonLd, PublicHead, PublicThread};
 use viewer::public_links::{PublicLinks, channel_folder, thread_page};
@@ -113,13 +112,7 @@ impl PublishRun<'_> {
             let title =
                 if is_quiet { public::day_title(root_ts) } else { public::title_of(root, &self.names) };
             let links = PublicLinks { is_thread: true, copies, ..PublicLinks::new(UP, &self.site) };
-            let context = PageContext {
-                links: &links,
-                names: &self.names,
-                pictures: &self.pictures,
-                zone: &self.settings.zone,
-                location: channel.joined.current_location(),
-            };
+            let context = self.context(&links, channel);
             let address = self.address(&path);
             let data = (index == 0).then(|| JsonLd::new(&self.data_of(root, &title, &replies, &address)));
             let head = PublicHead {
