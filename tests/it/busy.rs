@@ -125,7 +125,8 @@ async fn a_workspace_is_stored_within_seconds_beside_the_burst_and_the_import_of
     let server = process::up_with(&environment, &["--no-join"]).await;
     let is_imported = AtomicBool::new(false);
     let import = async {
-        let imported = annalist_at(&environment, &["import", zip.to_str().unwrap()]).await;
+        // An archive that so far knows only the other workspace would ask which one it is.
+        let imported = annalist_at(&environment, &["import", zip.to_str().unwrap(), "--team", TEAM]).await;
         assert_eq!(imported.code, Some(0), "{}", imported.stderr);
         is_imported.store(true, Ordering::Relaxed);
     };
