@@ -38,6 +38,27 @@ pub struct WorkspaceFacts {
     pub base_url: Option<String>,
 }
 
+impl WorkspaceFacts {
+    /// Its name; if only its address is known, as from an export, the name in it: `acme`.
+    pub fn shown_name(&self) -> Option<&str> {
+        let in_address = || self.base_url.as_deref()?.strip_prefix("https://")?.split('.').next();
+        self.name.as_deref().or_else(in_address)
+    }
+}
+
+/// Reads the name of each workspace to show; its id if nothing else is known.
+pub async fn read_shown_names(
+    archive: &dyn Archive,
+    teams: &[TeamId],
+) -> Result<Vec<(TeamId, String)>, ArchiveError> {
+    let mut names = Vec::with_capacity(teams.len());
+    for team in teams {
+        let facts = read_workspace_facts(archive, team).await?;
+        names.push((team.clone(), facts.shown_name().unwrap_or(team.as_str()).to_owned()));
+    }
+    Ok(names)
+}
+
 /// Reads the name and address of a workspace. Without a token, the archive only knows what events contained.
 pub async fn read_workspace_facts(
     archive: &dyn Archive,

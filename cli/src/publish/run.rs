@@ -98,11 +98,7 @@ impl<'a> PublishRun<'a> {
                 None => String::new(),
             });
         }
-        let mut workspaces = Vec::new();
-        for team in &teams {
-            let name = directory::read_workspace_facts(archive, team).await?.name;
-            workspaces.push((team.clone(), name.unwrap_or_else(|| team.to_string())));
-        }
+        let workspaces = directory::read_shown_names(archive, &teams).await?;
         let title = settings.title.clone();
         let title = title.unwrap_or_else(|| ChannelMenu::new(workspaces.clone()).site_name);
         let mut site = PublicSite { has_search: settings.search_program.is_some(), ..PublicSite::default() };

@@ -141,7 +141,7 @@ impl<'a> ReportSources<'a> {
         };
         let mut report = FiguresReport {
             team: team.clone(),
-            team_name: grounds.workspace.name.clone(),
+            team_name: grounds.workspace.shown_name().map(str::to_owned),
             scope_name,
             period,
             basis: String::new(),

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::version::{VERSION, clock_version};
 use super::{Change, Malformed, SlackEvent, checked_name};
@@ -70,6 +71,18 @@ fn update(key: ItemKey, team: &TeamId, value: &str, clock: &Ts) -> Update {
     }
 }
 
+/// The register of a workspace's address as the link of one of its files shows it; `None` for a file of
+/// another workspace, which shared channels have. Slack's exports name the address nowhere else.
+pub(crate) fn address_from_file(team: &TeamId, file: &Value, clock: &Ts) -> Option<Update> {
+    let text = |name: &str| file.get(name).and_then(Value::as_str);
+    // The address of its content has both ids: https://files.slack.com/files-pri/T024BE7LD-F0RDC39U1/report.pdf
+    let ids = format!("{team}-{}", text("id")?);
+    text("url_private")?.split('/').find(|part| *part == ids)?;
+    // https://acme.slack.com/files/U061F7AUR/F0RDC39U1/report.pdf
+    let (host, _) = text("permalink")?.split_once("/files/")?;
+    Some(address_update(team, &address(host)?, clock))
+}
+
 /// The address of a workspace, such as `https://acme.slack.com/`, from the URL in Slack's event. `None` if
 /// the URL leads outside Slack, because users follow it.
 pub fn address(url: &str) -> Option<String> {
@@ -88,6 +101,7 @@ pub fn address(url: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use slack::envelope::Envelope;
 
     fn changed(event: &str) -> Result<Update, Malformed> {
@@ -127,6 +141,30 @@ mod tests {
         ] {
             assert!(changed(odd).is_err(), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_file_shows_the_address_of_the_workspace_that_it_was_uploaded_to() {
+        let (team, ts) = (TeamId::parse("T1").unwrap(), Ts::parse("1700000000.000100").unwrap());
+        let shown = |content: &str, permalink: &str| {
+            let file = json!({ "id": "F1", "url_private": content, "permalink": permalink });
+            Some(address_from_file(&team, &file, &ts)?.set[VALUE].clone())
+        };
+        let content = "https://files.slack.com/files-pri/T1-F1/a.png";
+        let link = "https://acme.slack.com/files/U1/F1/a.png";
+        assert_eq!(shown(content, link), Some(json!("https://acme.slack.com/")));
+        for (content, link) in [
+            // A file of another workspace, in a shared channel.
+            ("https://files.slack.com/files-pri/T2-F1/a.png", link),
+            ("https://files.slack.com/files-pri/T11-F1/a.png", link),
+            // A file in another service.
+            ("https://docs.example/d/1", link),
+            (content, "https://evil.example/files/U1/F1/a.png"),
+            (content, "https://acme.slack.com/archives/C1"),
+        ] {
+            assert_eq!(shown(content, link), None, "{content} {link}");
+        }
+        assert_eq!(address_from_file(&team, &json!({ "id": "F1" }), &ts), None);
     }
 
     #[test]

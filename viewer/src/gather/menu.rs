@@ -17,11 +17,7 @@ use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 /// Reads the menu, without the numbers of messages.
 pub async fn read(archive: &dyn Archive, now: TimestampMs) -> Result<ChannelMenu, ArchiveError> {
     let teams = find::teams(archive).await?;
-    let mut workspaces = Vec::new();
-    for team in &teams {
-        let name = directory::read_workspace_facts(archive, team).await?.name;
-        workspaces.push((team.clone(), name.unwrap_or_else(|| team.to_string())));
-    }
+    let workspaces = directory::read_shown_names(archive, &teams).await?;
     let list = ChannelList::read(archive, &teams, ChannelOrder::Name).await?;
     let mut channels = Vec::with_capacity(list.channels().len());
     // A channel that continues under another id is counted there.

@@ -56,8 +56,8 @@ pub(crate) struct DaysRead {
     pub(crate) span: Option<(Ts, Ts)>,
     /// Authors that the export does not list.
     pub(crate) unlisted_authors: BTreeSet<(TeamId, UserId)>,
-    /// What messages say about these authors, and about the bots of apps.
-    pub(crate) author_updates: NewestUpdates,
+    /// What messages say about these authors, about the bots of apps, and about their workspace.
+    pub(crate) other_updates: NewestUpdates,
 }
 
 /// Reads all days. It ends early if the receiver is dropped.
@@ -194,8 +194,9 @@ impl DaysReader<'_> {
             message.author.clone().filter(|author| author.as_str() != SLACKBOT && !people.contains(author));
         // The list says more about the others than their messages do.
         if unlisted.is_some() || message.author_facts.has_bot() {
-            message.author_updates(team).into_iter().for_each(|update| self.read.author_updates.add(update));
+            message.author_updates(team).into_iter().for_each(|update| self.read.other_updates.add(update));
         }
+        message.workspace_update(team).into_iter().for_each(|update| self.read.other_updates.add(update));
         message.author_facts = AuthorFacts::default();
         if let Some(author) = unlisted {
             let detail = format!("{author} wrote {} and is not among the people", message.ts);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ports::archive::{Archive, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
+use reader::directory;
 use rules::file::{FileObject, FileState, row};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
@@ -97,6 +98,36 @@ async fn progress_counts_days_and_stored_files_and_reaches_its_end() {
     };
     assert!(notices.windows(2).all(is_growing), "{notices:?}");
     assert!(notices.iter().all(|progress| progress.read_bytes <= progress.total_bytes), "{notices:?}");
+}
+
+#[tokio::test]
+async fn the_address_of_the_workspace_is_that_in_the_link_of_its_newest_file() {
+    let shared = |second: u64, team: &str, host: &str| {
+        let file = event::with_fields(
+            event::file("F1", "U1"),
+            [
+                ("url_private", json!(format!("https://files.slack.com/files-pri/{team}-F1/a.png"))),
+                ("permalink", json!(format!("https://{host}.slack.com/files/U1/F1/a.png"))),
+            ],
+        );
+        let message = event::message(&format!("{second}.000100"), "U1", "look");
+        event::with_fields(message, [("files", json!([file]))])
+    };
+    let messages = json!([
+        shared(1_600_000_000, TEAM, "acme-inc"),
+        shared(1_600_000_001, TEAM, "acme"),
+        shared(1_600_000_002, "T0PARTNER", "partner"),
+    ]);
+    let archive = Arc::new(MemoryArchive::new());
+    let days = [("general/2020-09-13.json", messages)];
+    for _ in 0..2 {
+        imported(export(&days, &[]), archive.clone()).await.0.unwrap();
+        let team = TeamId::parse(TEAM).unwrap();
+        let facts = directory::read_workspace_facts(&*archive, &team).await.unwrap();
+        assert_eq!(facts.base_url.as_deref(), Some("https://acme.slack.com/"));
+        let names = directory::read_shown_names(&*archive, std::slice::from_ref(&team)).await.unwrap();
+        assert_eq!(names, [(team, "acme".to_owned())]);
+    }
 }
 
 #[tokio::test]

@@ -99,11 +99,7 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         zone: &'s TimeZone,
         folder: &'s Path,
     ) -> Result<Self, ExportError> {
-        let mut workspaces = Vec::new();
-        for team in &source.teams {
-            let name = directory::read_workspace_facts(source.archive, team).await?.name;
-            workspaces.push((team.clone(), name.unwrap_or_else(|| team.to_string())));
-        }
+        let workspaces = directory::read_shown_names(source.archive, &source.teams).await?;
         let mut files = SiteFiles::default();
         let mut channels = Vec::new();
         for channel in &source.channels {

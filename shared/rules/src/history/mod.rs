@@ -32,7 +32,7 @@ pub use exported::{ExportedElement, exported};
 use crate::author::AuthorFacts;
 use crate::message::{self, Content};
 use crate::visibility::{VisibilityEvidence, converted};
-use crate::{Change, Malformed, file, pin, reaction};
+use crate::{Change, Malformed, file, pin, reaction, workspace};
 use ports::archive::{Item, Update};
 use slack::envelope::{self, UnreadableJson};
 use slack::ids::{ChannelId, FileId, SLACKBOT, TeamId, Ts, UserId};
@@ -89,6 +89,12 @@ impl HistoryMessage {
     pub fn author_updates(&self, team: &TeamId) -> Vec<Update> {
         let bot = self.content().and_then(|content| content.if_absent().set.get("bot_id")?.as_str());
         self.author_facts.updates(team, self.author.as_ref(), bot, &self.ts)
+    }
+
+    /// The update of its workspace's address, if one of its files shows it.
+    pub fn workspace_update(&self, team: &TeamId) -> Option<Update> {
+        let files = self.content()?.if_absent().set.get("files")?.as_array()?;
+        files.iter().find_map(|file| workspace::address_from_file(team, file, &self.ts))
     }
 
     pub fn files(&self) -> file::Jobs {

@@ -73,7 +73,8 @@ rows_table! {
     WORKSPACE_NAME = workspace_name in workspace: "The name of a workspace.",
         "message-writer, directory sync", KEPT,
         "meta#{team}#workspace" (team: &TeamId) / "name" ();
-    WORKSPACE_ADDRESS = workspace_address: "The URL of a workspace.", "directory sync", KEPT,
+    WORKSPACE_ADDRESS = workspace_address: "The URL of a workspace.",
+        "message-writer, directory sync, import", KEPT,
         "meta#{team}#workspace" (team: &TeamId) / "address" ();
     ARCHIVE_IDENTITY = archive_identity:
         "The identity of this archive: its `id`, and its `epoch`, which changes with each restore.",
