@@ -16,7 +16,7 @@ use super::search_parts::SearchProgram;
 use super::{PublishArgs, PublishError};
 
 /// Changes if the same rows give other pages: each site is then rendered again.
-const SITE_VERSION: u32 = 2;
+const SITE_VERSION: u32 = 3;
 
 /// Bytes of the key of pseudonyms: those of its hash function.
 const KEY_BYTES: usize = 32;

@@ -175,9 +175,12 @@ impl Browser {
         self.get("/url").await.as_str().unwrap().to_owned()
     }
 
-    /// Waits until a pressed key has led to an address that contains `part`.
+    /// Waits until a pressed key has led to an address that contains `part`, and the page has loaded.
     pub async fn wait_for_address(&self, part: &str) {
-        let arrived = async { while !self.address().await.contains(part) {} };
+        let arrived = async {
+            while !self.address().await.contains(part) {}
+            while self.run_script("return document.readyState;").await != "complete" {}
+        };
         timeout(TIMEOUT, arrived).await.unwrap_or_else(|_| panic!("no key led to {part}"));
     }
 
