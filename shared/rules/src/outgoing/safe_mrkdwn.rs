@@ -2,6 +2,8 @@
 //! the web, no characters that change the direction of text.
 //! <https://docs.slack.dev/messaging/formatting-message-text>
 
+use crate::link_label::{names_another_host, web_host};
+
 /// Longer labels and addresses are not treated as links, so that any text is read in one pass.
 const MAX_LABEL_BYTES: usize = 500;
 const MAX_ADDRESS_BYTES: usize = 2_000;
@@ -201,30 +203,6 @@ fn link(label: &str, address: &str, out: &mut String) {
         escape(host, out);
         out.push(')');
     }
-}
-
-/// Whether a word reads as an address of another host. Users do not expect an address to lead to a host that
-/// appears only in its path or query, or after an `@`.
-fn names_another_host(word: &str, host: &str) -> bool {
-    let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
-    let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric());
-    let rest = match word.split_once("://") {
-        Some((scheme, rest)) if is_scheme(scheme) => rest,
-        Some(_) | None => word,
-    };
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-    (word.contains("://") || word.contains('.')) && !authority.eq_ignore_ascii_case(host)
-}
-
-/// The host of an address on the web.
-fn web_host(address: &str) -> Option<&str> {
-    let (scheme, rest) = address.split_once("://")?;
-    if !scheme.eq_ignore_ascii_case("https") && !scheme.eq_ignore_ascii_case("http") {
-        return None;
-    }
-    let authority = rest.split(['/', '?', '#', '\\']).next()?;
-    let host = authority.rsplit('@').next()?;
-    (!host.is_empty()).then_some(host)
 }
 
 fn escape(text: &str, out: &mut String) {
