@@ -77,10 +77,10 @@ pub(crate) fn address_from_file(team: &TeamId, file: &Value, clock: &Ts) -> Opti
     let text = |name: &str| file.get(name).and_then(Value::as_str);
     // The address of its content has both ids: https://files.slack.com/files-pri/T024BE7LD-F0RDC39U1/report.pdf
     let ids = format!("{team}-{}", text("id")?);
-    text("url_private")?.split('/').find(|part| *part == ids)?;
+    let is_uploaded_here = text("url_private")?.split('/').any(|part| part == ids);
     // https://acme.slack.com/files/U061F7AUR/F0RDC39U1/report.pdf
     let (host, _) = text("permalink")?.split_once("/files/")?;
-    Some(address_update(team, &address(host)?, clock))
+    is_uploaded_here.then_some(address_update(team, &address(host)?, clock))
 }
 
 /// The address of a workspace, such as `https://acme.slack.com/`, from the URL in Slack's event. `None` if

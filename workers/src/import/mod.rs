@@ -257,7 +257,7 @@ impl Import<'_> {
         }
         drop(source);
         let facts = facts(&plan, &read);
-        self.authors(read).await?;
+        self.other_updates(read).await?;
         // Everything that the facts claim is stored.
         write_changed(&*self.target.archive, &facts).await?;
         Ok(())

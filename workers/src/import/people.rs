@@ -45,7 +45,7 @@ impl Import<'_> {
 
     /// Writes what messages say about authors that the export does not list, about the bots of apps, and about
     /// the workspace. An author of whom nothing else is known gets a row with the id.
-    pub(super) async fn authors(&mut self, read: DaysRead) -> Result<(), ImportError> {
+    pub(super) async fn other_updates(&mut self, read: DaysRead) -> Result<(), ImportError> {
         let unknown = read.unlisted_authors.iter().map(|(team, user)| unknown_person(team, user));
         let mut newest = read.other_updates;
         unknown.for_each(|update| newest.add(update));
