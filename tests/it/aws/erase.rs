@@ -1,4 +1,5 @@
-//! `annalist erase` on AWS: rows are deleted from the table, and redelivered events do not restore them.
+//! `annalist erase` on AWS: rows are deleted from the table, their objects from the bucket with all versions,
+//! and redelivered events do not restore them.
 
 use std::time::Duration;
 
@@ -7,6 +8,9 @@ use testkit::corpus::{TEAM, event};
 use tests::harness::client::deliver_through_up;
 use tests::harness::command::json_lines;
 use tests::harness::environment::AwsInstallation;
+use tests::harness::stack::Stack;
+
+use super::files::keep_versions;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "C0GENERAL";
@@ -64,4 +68,48 @@ async fn an_erased_person_stays_erased() {
 
     deliver_through_up(&installation, TEAM, &events(), installation.wait_until_drained(DEADLINE)).await;
     assert_eq!(stored(&installation).await, rest, "redelivered events restore nothing");
+}
+
+/// The contents of all versions in the bucket, which has no delete marker.
+async fn kept_versions(installation: &AwsInstallation) -> Vec<String> {
+    let (client, bucket) = (Stack::shared().s3().await, installation.aws.names().bucket());
+    let page = client.list_object_versions().bucket(bucket).send().await.unwrap();
+    assert!(page.is_truncated() != Some(true) && page.delete_markers().is_empty(), "{page:?}");
+    let mut contents = Vec::new();
+    for version in page.versions() {
+        let get = client.get_object().bucket(bucket).set_key(version.key.clone());
+        let got = get.set_version_id(version.version_id.clone()).send().await.unwrap();
+        contents.push(String::from_utf8(got.body.collect().await.unwrap().to_vec()).unwrap());
+    }
+    contents
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_with_versions_keeps_none_of_an_erased_persons_long_texts() {
+    let installation = AwsInstallation::new().await;
+    keep_versions(Stack::shared(), installation.aws.names().bucket()).await;
+    let long = |text: &str| text.repeat(2_000);
+    let first = event::message("1700000000.000100", ERASED, &long("the first draft "));
+    let edited = event::edited(&first, "1700000005.000000", &long("the second draft "));
+    let events = [
+        event::channel_created(CHANNEL, "general", "1699999999.000100"),
+        event::user_change(ERASED, "ana", "1699999999.000200"),
+        event::posted(CHANNEL, &first),
+        event::posted(CHANNEL, &event::message("1700000001.000100", "U0BEN", &long("what stays "))),
+        event::changed(CHANNEL, &first, &edited, "1700000005.000100"),
+    ];
+    deliver_through_up(&installation, TEAM, &events, installation.wait_until_drained(DEADLINE)).await;
+    let kept = async |text| {
+        let contents = kept_versions(&installation).await;
+        contents.iter().filter(|content| content.contains(text)).count()
+    };
+    for text in ["the first draft", "the second draft", "what stays"] {
+        assert!(kept(text).await > 0, "{text} is in no object: it is too short");
+    }
+
+    erase(&installation, &["--yes"]).await;
+    for text in ["the first draft", "the second draft"] {
+        assert_eq!(kept(text).await, 0, "{text}");
+    }
+    assert!(kept("what stays").await > 0);
 }

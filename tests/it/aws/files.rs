@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use aws::Aws;
+use aws_sdk_s3::types::{BucketVersioningStatus, VersioningConfiguration};
 use bytes::Bytes;
 use ports::files::{FileKey, FileWriter, FilesError, Published};
 use s3::Bucket;
@@ -216,6 +217,46 @@ async fn a_file_is_found_under_its_key() {
     let client = Stack::shared().s3().await;
     let found = client.head_object().bucket(aws.names().bucket()).key(key("a").as_str()).send().await;
     assert_eq!(found.unwrap().content_length(), Some(10));
+}
+
+/// Makes a bucket keep what is replaced or deleted, as the template's does.
+pub(super) async fn keep_versions(stack: &Stack, bucket: &str) {
+    let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
+    let request = stack.s3().await.put_bucket_versioning().bucket(bucket).versioning_configuration(enabled);
+    request.send().await.unwrap();
+}
+
+async fn assert_a_deleted_file_has_no_older_version(stack: &Stack) {
+    let aws = stack.provisioned(BUCKET_ONLY).await;
+    let (client, bucket) = (stack.s3().await, aws.names().bucket());
+    keep_versions(stack, bucket).await;
+    let deleted = key("deleted");
+    for round in 0..3 {
+        begin(&aws, &deleted, &noise(round, 10)).await.publish().await.unwrap();
+        client.delete_object().bucket(bucket).key(deleted.as_str()).send().await.unwrap();
+    }
+    begin(&aws, &deleted, &noise(3, 10)).await.publish().await.unwrap();
+    let kept = format!("{}.1", deleted.as_str());
+    client.put_object().bucket(bucket).key(&kept).send().await.unwrap();
+    let versions = async || {
+        let page = client.list_object_versions().bucket(bucket).send().await.unwrap();
+        let marks = page.delete_markers().iter().filter_map(|mark| mark.key());
+        let versions = page.versions().iter().filter_map(|version| version.key());
+        versions.chain(marks).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(versions().await.len(), 4 + 3 + 1);
+
+    assert_eq!(aws.files().delete(&deleted).await, Ok(true));
+    assert_eq!(versions().await, [kept]);
+    assert_eq!(aws.files().delete(&deleted).await, Ok(false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_file_has_no_older_version_in_a_bucket_with_versions() {
+    assert_a_deleted_file_has_no_older_version(Stack::shared()).await;
+    if let Some(second) = Stack::second_emulator() {
+        assert_a_deleted_file_has_no_older_version(second).await;
+    }
 }
 
 #[tokio::test]
